@@ -64,13 +64,13 @@ pub fn age_us(origin_us: u32, now: u64) -> Option<u32> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     words: [u64; WORDS],
-    /// Whether anything was recorded since the last flush.
-    is_new: bool,
+    /// The buckets from the first to the last that changed since the last flush.
+    changed: Range<usize>,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { words: [0; WORDS], is_new: false }
+        Self { words: [0; WORDS], changed: 0..0 }
     }
 }
 
@@ -78,17 +78,23 @@ impl Histogram {
     /// Counts one latency in microseconds.
     #[inline]
     pub fn record(&mut self, us: u32) {
-        self.words[bucket_of(us)] += 1;
+        let bucket = bucket_of(us);
+        self.words[bucket] += 1;
         self.words[SUM] += u64::from(us);
         self.words[MAX] = self.words[MAX].max(us.into());
-        self.is_new = true;
+        self.changed = match self.changed.is_empty() {
+            true => bucket..bucket + 1,
+            false => self.changed.start.min(bucket)..self.changed.end.max(bucket + 1),
+        };
     }
 
-    /// Writes changes to the workspace. Panics if `words` are fewer than [`WORDS`].
+    /// Writes changes to the workspace: after a few latencies of a similar size, a few words. Panics if `words` are fewer
+    /// than [`WORDS`].
     pub fn flush(&mut self, words: &[AtomicU64]) {
         assert!(words.len() >= WORDS, "counters region too small");
-        if std::mem::take(&mut self.is_new) {
-            words.iter().zip(self.words).for_each(|(word, value)| put(word, value));
+        let changed = std::mem::take(&mut self.changed);
+        if !changed.is_empty() {
+            changed.chain([SUM, MAX]).for_each(|at| put(&words[at], self.words[at]));
         }
     }
 
@@ -232,6 +238,18 @@ mod tests {
         assert_eq!((both.count(), both.max_us()), (101, 9_000_000));
         assert_eq!(Histogram::default().quantile_us(0.5), None);
         assert_eq!(Histogram::read(&words[1..]), Histogram::default());
+    }
+
+    #[test]
+    fn flush_writes_all_that_changed() {
+        let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        let mut histogram = Histogram::default();
+        let mut all = latencies();
+        for size in (0..100).chain([0, 1]) {
+            all.by_ref().take(size).for_each(|us| histogram.record(us));
+            histogram.flush(&words);
+            assert_eq!(Histogram::read(&words), histogram);
+        }
     }
 
     #[test]

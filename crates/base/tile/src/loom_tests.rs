@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::shared::{CoreShared, give, give_back, lend};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, fence};
 use crate::wake::Waker;
 
 const OWNER: usize = 0;
@@ -70,6 +70,16 @@ impl World {
         assert_eq!(shared_state.open().len(), 1);
     }
 
+    /// As the owner: lends the tiles until they are back, or keeps them because there is work.
+    fn lend(&self) {
+        let [owner, borrower] = &self.shared_states;
+        match lend(owner.waker(), borrower, || (!self.has_work()).then_some(LendMessage::Tiles)) {
+            Ok(()) => self.sleep_while_lent(),
+            Err(None) => give(LendMessage::Kept, borrower).expect("the borrower has not stopped"),
+            Err(Some(_)) => panic!("the borrower has not stopped"),
+        }
+    }
+
     fn give_back(&self) {
         give_back(LendMessage::Tiles, &self.shared_states[OWNER]).expect("the owner has not stopped");
     }
@@ -94,14 +104,35 @@ fn no_wake_up_is_lost_while_tiles_are_lent() {
                 borrowing.give_back();
             }
         });
-        let [owner, borrower_desk] = &world.shared_states;
-        match lend(owner.waker(), borrower_desk, || (!world.has_work()).then_some(LendMessage::Tiles)) {
-            Ok(()) => world.sleep_while_lent(),
-            Err(None) => give(LendMessage::Kept, borrower_desk).expect("the borrower has not stopped"),
-            Err(Some(_)) => panic!("the borrower has not stopped"),
-        }
+        world.lend();
         assert!(world.has_work());
         producer.join().unwrap();
+        borrower.join().unwrap();
+    });
+}
+
+/// The borrower publishes for tiles that may be on their way to it, in the pass before a sleep: it wakes their owner, or
+/// has the tiles soon, but never signals itself.
+#[test]
+fn a_borrower_need_not_wake_itself() {
+    model(|| {
+        let world = World::new();
+        let borrowing = Arc::clone(&world);
+        let borrower = thread::spawn(move || {
+            let [owner, own] = [OWNER, BORROWER].map(|core| borrowing.shared_states[core].waker());
+            own.announce();
+            borrowing.work.store(true, Ordering::Release);
+            fence(Ordering::SeqCst);
+            owner.wake_fenced(Some(own));
+            // A pass that published is followed by another.
+            own.cancel();
+            borrowing.park(BORROWER, |world| world.shared_states[BORROWER].has_mail());
+            if matches!(borrowing.shared_states[BORROWER].open()[..], [LendMessage::Tiles]) {
+                borrowing.give_back();
+            }
+        });
+        world.lend();
+        assert!(world.has_work());
         borrower.join().unwrap();
     });
 }

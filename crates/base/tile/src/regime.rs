@@ -91,6 +91,11 @@ impl TimeLine {
         self.last = self.last.max(now);
     }
 
+    /// The time up to which every nanosecond has a regime.
+    pub fn until(&self) -> u64 {
+        self.last
+    }
+
     /// Nanoseconds per regime so far.
     pub fn ns(&self) -> &[u64; REGIMES] {
         &self.ns
@@ -127,5 +132,6 @@ mod tests {
         assert_eq!(line.ns()[Regime::Wait as usize], 30);
         assert_eq!(line.ns()[Regime::Elsewhere as usize], 70);
         assert_eq!(line.busy_ns(), 50);
+        assert_eq!(line.until(), 260);
     }
 }

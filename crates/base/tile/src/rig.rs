@@ -32,8 +32,8 @@ use crate::bandwidth::Tally;
 use crate::clock::Clock;
 use crate::latency::{Histogram, stamp};
 use crate::regime::REGIMES;
-use crate::runner::{Activity, Parts, Runnable, Runner};
-use crate::tile::{Entropy, InitError, Tile};
+use crate::runner::{Activity, HOUSEKEEPING_NS, Parts, Runnable, Runner, Turn};
+use crate::tile::{Entropy, InitError, Tile, WaitFor};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use crate::wake::{Neighbours, Waker};
 
@@ -139,6 +139,13 @@ impl<T: Tile> Rig<T> {
         self.runner.turn(0)
     }
 
+    /// Runs one turn, after which the core sleeps unless a tile works in it.
+    pub fn turn_before_sleep(&mut self) -> Activity {
+        let now = self.clock.now();
+        let turn = Turn { now, parked_ns: 0, sleeps_next: true, idle_housekeeping_ns: HOUSEKEEPING_NS };
+        self.runner.turn_at(turn).0
+    }
+
     /// Runs one turn after the core has slept for this long.
     pub fn turn_after(&mut self, sleep: Duration) -> Activity {
         self.clock.advance(sleep);
@@ -226,6 +233,13 @@ impl<T: Tile> Rig<T> {
     /// The tile itself.
     pub fn tile(&mut self) -> &mut T {
         self.runner.tile()
+    }
+
+    /// What the tile waits for besides frags.
+    pub fn waits_for(&mut self) -> WaitFor {
+        let mut wait = WaitFor::default();
+        self.tile().wait_for(&mut wait);
+        wait
     }
 
     /// Nanoseconds in each regime so far.

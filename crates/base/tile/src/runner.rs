@@ -34,10 +34,26 @@ pub enum Activity {
 
 /// Interval between two housekeepings, in nanoseconds.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000;
+/// The same for a tile of a node's core that has not worked meanwhile, in nanoseconds. At little load a core wakes every
+/// few milliseconds for one of its tiles, and need not keep house for all of them each time.
+pub const IDLE_HOUSEKEEPING_NS: u64 = 5_000_000;
 /// Interval at which the counters and the heartbeat of a tile without work are written, in nanoseconds. What a tile
 /// counts changes only where it works, and then the next housekeeping writes it; a core without work that wakes every
 /// few milliseconds for one of its tiles need not write those of all.
 pub const IDLE_WRITE_NS: u64 = 20_000_000;
+
+/// The circumstances of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// When it begins, on the host's clock.
+    pub now: u64,
+    /// For how long the core slept since the last turn, in nanoseconds.
+    pub parked_ns: u64,
+    /// Whether the core sleeps after this pass unless a tile works in it. Not set on a core with much work.
+    pub sleeps_next: bool,
+    /// Interval between two housekeepings if the tile has not worked meanwhile, in nanoseconds.
+    pub idle_housekeeping_ns: u64,
+}
 
 /// What a tile's loop is built from.
 pub struct Parts {
@@ -71,12 +87,24 @@ pub trait Runnable: Send {
     fn started(&mut self);
     /// Called when the calling thread takes over the turns.
     fn moved(&mut self);
-    /// Runs one bounded turn. The core slept for `parked_ns` of the time since the last one.
+    /// Runs one bounded turn now. The core slept for `parked_ns` of the time since the last one.
     fn turn(&mut self, parked_ns: u64) -> Activity;
-    /// What to wait for while parked.
-    fn wait_for(&self) -> WaitFor;
-    /// Wakes the cores at the other ends of its links if the last turns moved anything.
-    fn wake_neighbours(&mut self);
+    /// Runs one bounded turn. Returns when it ended, too, at which the next tile's turn begins: of a turn that finds
+    /// nothing to do, reading the clock is the most expensive part.
+    fn turn_at(&mut self, turn: Turn) -> (Activity, u64);
+    /// Adds what to wait for while parked.
+    fn wait_for(&self, wait: &mut WaitFor);
+    /// Returns what to wait for while parked.
+    fn waits_for(&self) -> WaitFor {
+        let mut wait = WaitFor::default();
+        self.wait_for(&mut wait);
+        wait
+    }
+    /// Called after a sleep with the tile's descriptors that were readable, see [`Tile::slept`].
+    fn slept(&mut self, readable: u32);
+    /// Wakes the cores at the other ends of its links if the last turns moved anything. `caller` is the core whose
+    /// thread calls, if one does, which needs no wake-up.
+    fn wake_neighbours(&mut self, caller: Option<&Waker>);
     /// Time for which the tile has used the core, in nanoseconds.
     fn busy_ns(&self) -> u64;
     /// Attributes CPU time, and what the kernel counted for the thread since the last time.
@@ -125,6 +153,8 @@ pub struct Runner<T: Tile> {
     neighbours: Neighbours,
     notified: Notified,
     next_housekeeping: u64,
+    /// The same if the tile has not worked since the last housekeeping.
+    next_idle_housekeeping: u64,
     /// When the counters are written even if the tile has not worked.
     write_at: u64,
     next_input: usize,
@@ -136,6 +166,8 @@ pub struct Runner<T: Tile> {
     without_room: bool,
     /// Whether the tile reported in this turn that an elective output held it up.
     held_up: bool,
+    /// Whether the core sleeps after this turn unless a tile works.
+    sleeps_next: bool,
     /// Whether it has worked, or started or stopped waiting for room, since the counters were written.
     is_unwritten: bool,
 }
@@ -195,6 +227,7 @@ impl<T: Tile> Runner<T> {
             neighbours,
             notified,
             next_housekeeping: now,
+            next_idle_housekeeping: now,
             write_at: now,
             next_input: 0,
             burst_open: false,
@@ -202,6 +235,7 @@ impl<T: Tile> Runner<T> {
             blocked: false,
             without_room: false,
             held_up: false,
+            sleeps_next: false,
             is_unwritten: false,
         })
     }
@@ -251,15 +285,17 @@ impl<T: Tile> Runner<T> {
             origin_us: 0,
             filtered: false,
             held_up: false,
+            sleeps_next: self.sleeps_next,
         };
         f(&mut self.tile, &mut out);
         self.held_up |= out.held_up;
         out.filtered
     }
 
-    fn housekeep(&mut self, now: u64) {
+    fn housekeep(&mut self, now: u64, idle_housekeeping_ns: u64) {
         self.call(now, |tile, out| tile.housekeep(out));
         self.next_housekeeping = now + HOUSEKEEPING_NS;
+        self.next_idle_housekeeping = now + idle_housekeeping_ns;
         if self.is_unwritten || now >= self.write_at {
             self.write_counters(now);
         }
@@ -294,8 +330,7 @@ impl<T: Tile> Runner<T> {
         self.shared.in_backpressure = u64::from(self.blocked);
     }
 
-    fn poll_tile(&mut self) -> bool {
-        let now = self.clock.now();
+    fn poll_tile(&mut self, now: u64) -> bool {
         let mut polled = Poll::Idle;
         self.call(now, |tile, out| polled = tile.poll(out));
         let busy = polled == Poll::Busy;
@@ -381,6 +416,7 @@ impl<T: Tile> Runner<T> {
             origin_us: meta.origin_us,
             filtered: false,
             held_up: false,
+            sleeps_next: self.sleeps_next,
         };
         self.tile.on_frag(Frag { meta: *meta, input: In(input as u16), payload }, &mut out);
         self.held_up |= out.held_up;
@@ -417,18 +453,26 @@ impl<T: Tile> Runnable for Runner<T> {
 
     fn turn(&mut self, parked_ns: u64) -> Activity {
         let now = self.clock.now();
+        self.turn_at(Turn { now, parked_ns, sleeps_next: false, idle_housekeeping_ns: HOUSEKEEPING_NS }).0
+    }
+
+    fn turn_at(&mut self, turn: Turn) -> (Activity, u64) {
+        let Turn { mut now, parked_ns, sleeps_next, idle_housekeeping_ns } = turn;
+        self.sleeps_next = sleeps_next;
         let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
         self.line.resumed(parked, parked_ns, now);
         let published = self.published();
-        if now >= self.next_housekeeping {
-            self.housekeep(now);
-            self.line.spent(Regime::Housekeeping, self.clock.now());
+        if now >= self.next_housekeeping && (self.is_unwritten || now >= self.next_idle_housekeeping) {
+            self.housekeep(now, idle_housekeeping_ns);
+            now = self.clock.now();
+            self.line.spent(Regime::Housekeeping, now);
         }
         let (mut passed, mut busy) = (0, false);
         // A burst that found no room at its end comes before anything else.
+        let was_open = self.burst_open;
         let mut room = self.end_burst() && self.has_room();
         if room {
-            busy = self.poll_tile();
+            busy = self.poll_tile(if was_open { self.clock.now() } else { now });
             (passed, room) = self.read_frags();
             room &= self.end_burst();
             if passed > 0 {
@@ -442,16 +486,22 @@ impl<T: Tile> Runnable for Runner<T> {
         let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
         self.is_unwritten |= moved || busy || self.blocked != was_blocked;
-        if moved || busy { Activity::Worked } else { Activity::Idle }
+        (if moved || busy { Activity::Worked } else { Activity::Idle }, self.line.until())
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // A deadline that has passed, or a descriptor that the tile does not read, would keep the core awake for
         // nothing.
-        if self.without_room { WaitFor::default() } else { self.tile.wait_for() }
+        if !self.without_room {
+            self.tile.wait_for(wait);
+        }
     }
 
-    fn wake_neighbours(&mut self) {
+    fn slept(&mut self, readable: u32) {
+        self.tile.slept(readable);
+    }
+
+    fn wake_neighbours(&mut self, caller: Option<&Waker>) {
         if !std::mem::take(&mut self.moved) {
             return;
         }
@@ -461,13 +511,13 @@ impl<T: Tile> Runnable for Runner<T> {
             self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.notified.read)
         {
             if std::mem::replace(notified, input.seq()) != input.seq() {
-                producer.iter().for_each(Waker::wake_fenced);
+                producer.iter().for_each(|waker| waker.wake_fenced(caller));
             }
         }
         let outputs = self.neighbours.consumers.iter().zip(&self.ports).zip(&mut self.notified.published);
         for ((consumers, port), notified) in outputs {
             if std::mem::replace(notified, port.published) != port.published {
-                consumers.iter().for_each(Waker::wake_fenced);
+                consumers.iter().for_each(|waker| waker.wake_fenced(caller));
             }
         }
     }
@@ -500,7 +550,7 @@ impl<T: Tile> Runnable for Runner<T> {
         self.shared.state = if result.is_ok() { 2 } else { 3 };
         self.flush();
         self.moved = true;
-        self.wake_neighbours();
+        self.wake_neighbours(None);
     }
 
     fn died(&mut self) {

@@ -141,6 +141,8 @@ pub struct Script {
     pub publish: [usize; 3],
     /// What the tile's core waits for.
     pub wait_for: Box<dyn FnMut() -> WaitFor + Send>,
+    /// The descriptors that were readable, sleep by sleep.
+    pub slept: Vec<u32>,
     /// Nanoseconds by which each callback advances the (virtual) clock: frag, burst, poll, housekeep.
     pub costs: [u64; 4],
     /// The first byte of each frag taken, in order.
@@ -162,6 +164,7 @@ pub fn script() -> Shared {
         on_poll: Box::new(|| Poll::Idle),
         publish: [0; 3],
         wait_for: Box::new(WaitFor::default),
+        slept: vec![],
         costs: [0; 4],
         taken: vec![],
         bursts: 0,
@@ -236,8 +239,14 @@ impl<const BURST: usize> Tile for ScriptedTile<BURST> {
         self.spend(3);
     }
 
-    fn wait_for(&self) -> WaitFor {
-        (look(&self.script).wait_for)()
+    fn wait_for(&self, wait: &mut WaitFor) {
+        let own = (look(&self.script).wait_for)();
+        wait.until(own.deadline);
+        wait.descriptors(own.readable);
+    }
+
+    fn slept(&mut self, readable: u32) {
+        look(&self.script).slept.push(readable);
     }
 
     fn stop(&mut self, _: &mut Out<'_, Self>) {

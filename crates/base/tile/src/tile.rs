@@ -58,15 +58,17 @@ pub trait Tile: Sized + Send + 'static {
         Poll::Idle
     }
 
-    /// Called about every millisecond while running, for gauges and ageing. The counters are written after it if the
-    /// tile has worked since they last were, else every 20 ms. No room is promised: check [`Out::credits`] before
-    /// publishing.
+    /// Called about every millisecond while running, or every five if the tile does not work, for gauges and ageing.
+    /// The counters are written after it if the tile has worked since they last were, else every 20 ms. No room is
+    /// promised: check [`Out::credits`] before publishing.
     fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
 
-    /// Returns what besides a frag gives this tile something to do. Called before its core parks.
-    fn wait_for(&self) -> WaitFor {
-        WaitFor::default()
-    }
+    /// Adds what besides a frag gives this tile something to do. Called before its core parks.
+    fn wait_for(&self, _wait: &mut WaitFor) {}
+
+    /// Called after a sleep if the tile waited for descriptors, with a bit for each that was readable or had failed as
+    /// the sleep ended: the lowest for the first that [`Tile::wait_for`] added. All bits are set if that is not known.
+    fn slept(&mut self, _readable: u32) {}
 
     /// Called once when the node stops: the last chance to publish (if [`Out::credits`] has room) or to flush to disk.
     fn stop(&mut self, _out: &mut Out<'_, Self>) {}
@@ -107,13 +109,33 @@ pub enum Poll {
     Idle,
 }
 
-/// What a parked core waits for on behalf of a tile, besides frags.
+/// What a parked core waits for on behalf of its tiles, besides frags. Every tile adds its own, so that a core collects
+/// them without an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitFor {
     /// Descriptors to wait for until they are readable.
     pub readable: Vec<RawFd>,
-    /// A deadline on the host's clock, in nanoseconds.
+    /// The first deadline on the host's clock, in nanoseconds.
     pub deadline: Option<u64>,
+}
+
+impl WaitFor {
+    /// Adds a deadline on the host's clock, in nanoseconds, if there is one.
+    pub fn until(&mut self, deadline: impl Into<Option<u64>>) {
+        let deadline: Option<u64> = deadline.into();
+        self.deadline = self.deadline.into_iter().chain(deadline).min();
+    }
+
+    /// Adds descriptors to wait for until they are readable.
+    pub fn descriptors(&mut self, descriptors: impl IntoIterator<Item = RawFd>) {
+        self.readable.extend(descriptors);
+    }
+
+    /// Removes everything, but keeps the memory.
+    pub fn clear(&mut self) {
+        self.readable.clear();
+        self.deadline = None;
+    }
 }
 
 /// One frag, as a tile sees it.
@@ -174,6 +196,7 @@ pub struct Out<'a, T: Tile> {
     pub(crate) origin_us: u32,
     pub(crate) filtered: bool,
     pub(crate) held_up: bool,
+    pub(crate) sleeps_next: bool,
 }
 
 impl<T: Tile> Out<'_, T> {
@@ -195,6 +218,12 @@ impl<T: Tile> Out<'_, T> {
     /// Wall-clock time in nanoseconds since the Unix epoch, which may step backwards: see [`Clock::wall_ns`].
     pub fn wall_ns(&self) -> u64 {
         self.clock.wall_ns()
+    }
+
+    /// Whether the core sleeps after this pass over its tiles unless one of them works in it. The sleep looks at all
+    /// descriptors of [`Tile::wait_for`], so a tile need not ask the kernel about them now.
+    pub fn sleeps_next(&self) -> bool {
+        self.sleeps_next
     }
 
     /// Publishes a copy of `payload`. Panics if the output has no room: more than [`Tile::BURST`] frags were published,

@@ -82,13 +82,18 @@ impl Waker {
     /// Wakes the core that runs the tiles if it is parked. Call after publishing.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
-        self.wake_fenced();
+        self.wake_fenced(None);
     }
 
-    /// Like [`Waker::wake`], for a caller that has fenced since it published.
+    /// Like [`Waker::wake`], for a caller that has fenced since it published. `caller` is the core whose thread calls,
+    /// if one does: it never wakes itself. Its pass before a sleep finds that something was published, and then it does
+    /// not sleep.
     #[inline]
-    pub(crate) fn wake_fenced(&self) {
+    pub(crate) fn wake_fenced(&self, caller: Option<&Waker>) {
         let core = self.runs_on();
+        if caller.is_some_and(|caller| std::ptr::eq(core, Arc::as_ptr(&caller.0))) {
+            return;
+        }
         if core.parked.load(Ordering::Relaxed) && core.parked.swap(false, Ordering::AcqRel) {
             core.event.signal();
         }
@@ -160,10 +165,17 @@ impl Waker {
         }
     }
 
-    /// Sleeps until woken, until one of `readable` is readable, or for `timeout_ns`.
-    pub(crate) fn sleep(&self, readable: &[RawFd], timeout_ns: u64) {
-        wait_readable(&self.0.event, readable, timeout_ns);
-        self.cancel();
+    /// Sleeps until woken, until one of `others` is readable, or for `timeout_ns`. Returns a bit for each of `others`
+    /// that is readable, the lowest for the first.
+    pub(crate) fn sleep(&self, others: &[RawFd], timeout_ns: u64) -> u32 {
+        let readable = wait_readable(&self.0.event, others, timeout_ns);
+        if readable & 1 == 0 {
+            self.cancel();
+        } else {
+            // The signal is read, so there is nothing to drain. One that is still on its way ends the next sleep early.
+            self.0.parked.swap(false, Ordering::AcqRel);
+        }
+        readable >> 1
     }
 }
 
@@ -196,6 +208,9 @@ impl StopRequest {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
 
@@ -221,6 +236,41 @@ mod tests {
         assert!(!StopRequest::new(region.clone(), 2).flag().load(Ordering::Acquire));
         stop.send(&Waker::shared(&region, 0, EventFd::new().unwrap()));
         assert!(StopRequest::new(region, 2).flag().load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn a_core_does_not_wake_itself() {
+        let [owner, borrower] = [(); 2].map(|()| Waker::new().unwrap());
+        owner.set_borrower(&borrower);
+        borrower.announce();
+        borrower.wake_fenced(Some(&borrower));
+        assert!(borrower.is_parked());
+        // While tiles are lent, their core is the borrower.
+        owner.set_lent(true);
+        owner.wake_fenced(Some(&borrower));
+        assert!(borrower.is_parked());
+        owner.wake_fenced(Some(&owner));
+        assert!(!borrower.is_parked(), "another thread wakes it");
+    }
+
+    #[test]
+    fn a_sleep_names_what_is_readable() {
+        let long_ns = PATIENCE.as_nanos() as u64;
+        let (quiet, _open) = UnixStream::pair().unwrap();
+        let (loud, mut writer) = UnixStream::pair().unwrap();
+        writer.write_all(b"x").unwrap();
+        let descriptors = [quiet.as_raw_fd(), loud.as_raw_fd()];
+        let waker = Waker::new().unwrap();
+        waker.announce();
+        assert_eq!(waker.sleep(&descriptors, long_ns), 0b10);
+        waker.announce();
+        waker.wake();
+        assert!(!waker.is_parked());
+        assert_eq!(waker.sleep(&descriptors[..1], long_ns), 0, "the signal ends it");
+        // The signal is read: nothing but the descriptor ends the next one.
+        waker.announce();
+        assert_eq!(waker.sleep(&descriptors[1..], long_ns), 0b1);
+        assert!(!waker.is_parked());
     }
 
     fn no_wake_up_between_is_lost(waker: &Waker, their_waker: Waker) {

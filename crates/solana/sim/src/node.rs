@@ -706,7 +706,7 @@ impl Node {
 
     /// When there is something to do again.
     fn next_wake(&self, now: u64) -> u64 {
-        let deadlines = self.stepped.tiles.iter().filter_map(|tile| tile.wait_for().deadline);
+        let deadlines = self.stepped.tiles.iter().filter_map(|tile| tile.waits_for().deadline);
         let own = deadlines.chain(self.tower_due.get()).min().map(|own| self.run_time(own));
         let next = own.into_iter().chain(self.synced_at).min().unwrap_or(u64::MAX);
         next.clamp(now + SLEEP_NS.0, now + SLEEP_NS.1)

@@ -19,13 +19,15 @@ pub struct Cpu {
     wait: CoreWait,
     waited_ns: u64,
     next_wait: u64,
+    /// Each tile's busy time in the interval that is being attributed.
+    spent: Vec<u64>,
 }
 
 impl Cpu {
     /// Starts counting for the calling thread.
     pub fn new(now: u64) -> Self {
         let wait = CoreWait::of_this_thread();
-        Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now }
+        Self { next: now, cpu_ns: 0, switches: (0, 0), wait, waited_ns: 0, next_wait: now, spent: vec![] }
     }
 
     /// Whether an attribution is due.
@@ -41,13 +43,14 @@ impl Cpu {
         let used = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
         let thread = self.of_thread(now);
         let count: usize = held.iter().map(|tiles| tiles.list.len()).sum();
-        let spent: Vec<u64> = held.iter_mut().flat_map(Tiles::take_busy).collect();
+        self.spent.clear();
+        self.spent.extend(held.iter_mut().flat_map(Tiles::take_busy));
         // Spinning on an empty link is the node's CPU time too: if no tile was busy it is shared evenly.
-        let total: u64 = spent.iter().sum();
-        for (tile, spent) in held.iter_mut().flat_map(|tiles| &mut tiles.list).zip(spent) {
+        let total: u64 = self.spent.iter().sum();
+        for (tile, spent) in held.iter_mut().flat_map(|tiles| &mut tiles.list).zip(&self.spent) {
             let share = match total {
                 0 => used / count as u64,
-                _ => (u128::from(used) * u128::from(spent) / u128::from(total)) as u64,
+                _ => (u128::from(used) * u128::from(*spent) / u128::from(total)) as u64,
             };
             tile.charge(share, thread);
         }

@@ -68,7 +68,7 @@ pub type CoreShared = shared::CoreShared<Tiles>;
 /// Chooses the borrower: the first core that waits for descriptors, else the first of all. `None` if one thread cannot
 /// wait for the descriptors of all.
 pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
-    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
+    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.waits_for().readable.len()).sum::<usize>();
     let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
     let counts: Vec<(usize, usize)> = lending.map(|(index, core)| (index, descriptors(core))).collect();
     if counts.iter().map(|(_, count)| count).sum::<usize>() > MAX_WAIT {
@@ -142,6 +142,12 @@ impl LendingPolicy {
         (takes_part && self.share + shared_state.share.load(Ordering::Relaxed) < LEND_BELOW).then_some(shared_state)
     }
 
+    /// Whether the core works for so little of its time that it might lend, if others do, too.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.share < LEND_BELOW
+    }
+
     /// Whether the borrower has too much work for one core.
     #[inline]
     pub fn is_over(&self) -> bool {
@@ -210,6 +216,7 @@ mod tests {
         for (worked_ms, lends, is_over) in [(4, true, false), (5, false, false), (7, false, false), (8, false, true)] {
             world.window(worked_ms, 10);
             assert_eq!((world.lends(), world.borrower.is_over()), (lends, is_over), "{worked_ms} ms");
+            assert_eq!(world.borrower.is_quiet(), lends, "{worked_ms} ms");
         }
     }
 

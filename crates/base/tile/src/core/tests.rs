@@ -151,6 +151,46 @@ fn a_descriptor_wakes_a_sleeping_core() {
     fleet.stop().unwrap();
 }
 
+/// Readable descriptors that nobody reads end each sleep at once, so the core sleeps often.
+#[test]
+fn a_sleep_reports_to_each_tile_which_of_its_descriptors_are_readable() {
+    use std::os::fd::AsRawFd;
+    let wires = alone(&["a:0", "b:0"]);
+    let pairs = [(); 3].map(|()| std::os::unix::net::UnixStream::pair().unwrap());
+    let [first, second, loud] = pairs.each_ref().map(|(here, _)| here.as_raw_fd());
+    std::io::Write::write_all(&mut &pairs[2].1, b"x").unwrap();
+    let scripts = [script(), script()];
+    look(&scripts[0]).wait_for = Box::new(move || crate::WaitFor { readable: vec![first], ..Default::default() });
+    look(&scripts[1]).wait_for =
+        Box::new(move || crate::WaitFor { readable: vec![second, loud], ..Default::default() });
+    let tiles = vec![tile(&wires, "a:0", &scripts[0]), tile(&wires, "b:0", &scripts[1])];
+    let fleet = Fleet::start(vec![core("one", tiles, &waker(), &wires, SLEEP_UNTIL_WOKEN)]).unwrap();
+    wait_until("a sleep", || !look(&scripts[1]).slept.is_empty());
+    fleet.stop().unwrap();
+    let slept = scripts.each_ref().map(|script| look(script).slept.clone());
+    assert!(slept[0].iter().all(|readable| *readable == 0) && slept[0].len() == slept[1].len());
+    // The sleep that `stop` ends may find nothing else.
+    assert!(slept[1][..slept[1].len() - 1].iter().all(|readable| *readable == 0b10) && slept[1][0] == 0b10);
+}
+
+/// Each sleep is too short for the counters to be written before it: housekeeping writes them.
+#[test]
+fn counters_of_a_core_with_short_sleeps_are_written() {
+    let wires = alone(&["a:0"]);
+    let script = script();
+    let (clock, mut polls) = (wires.clock.clone(), 0);
+    look(&script).on_poll = Box::new(move || {
+        polls += 1;
+        if polls == 50 { Poll::Busy } else { Poll::Idle }
+    });
+    look(&script).wait_for =
+        Box::new(move || crate::WaitFor { deadline: Some(clock.now() + 100_000), ..Default::default() });
+    let sleeps = core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, SLEEP_UNTIL_WOKEN);
+    let fleet = Fleet::start(vec![sleeps]).unwrap();
+    wait_until("its work is written", || wires.word("a:0", "regime_finish_ns") > 0);
+    fleet.stop().unwrap();
+}
+
 #[test]
 fn a_panic_stops_the_fleet_and_names_the_tile() {
     let wires = alone(&["good:0", "bad:0", "far:0"]);

@@ -7,8 +7,20 @@ use super::lending::{self, CoreShared, LendingPolicy, Tiles};
 use super::patience::Patience;
 use super::{IdlePolicy, Shared};
 use crate::clock::Clock;
-use crate::runner::Activity;
+use crate::runner::{Activity, HOUSEKEEPING_NS, IDLE_HOUSEKEEPING_NS, Turn};
+use crate::sys::event::MAX_WAIT;
+use crate::tile::WaitFor;
 use crate::wake::Waker;
+
+/// A tile that waits for descriptors.
+struct Waiting {
+    /// The tile, by list and position.
+    tile: (usize, usize),
+    /// Position of its first descriptor among those of all tiles.
+    first: usize,
+    /// How many it has.
+    count: usize,
+}
 
 /// The state of a core's thread.
 pub struct CoreThread<'a> {
@@ -25,6 +37,10 @@ pub struct CoreThread<'a> {
     cpu: Cpu,
     pace: LendingPolicy,
     patience: Patience,
+    /// What its tiles wait for in the current or last sleep.
+    wait: WaitFor,
+    /// The tiles that wait for descriptors in it.
+    waiting: Vec<Waiting>,
 }
 
 impl<'a> CoreThread<'a> {
@@ -33,7 +49,8 @@ impl<'a> CoreThread<'a> {
         let now = clock.now();
         let pace = LendingPolicy::new(index, shared.borrower, now);
         let (held, cpu, patience) = (vec![tiles], Cpu::new(now), Patience::new(idle.park_after_ns));
-        Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, patience }
+        let (wait, waiting) = (WaitFor::default(), vec![]);
+        Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, patience, wait, waiting }
     }
 
     fn shared_state(&self) -> &'a CoreShared {
@@ -53,7 +70,7 @@ impl<'a> CoreThread<'a> {
         let (mut parked_ns, mut idle_since) = (0, None);
         let mut start = self.clock.now();
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let worked = self.pass(std::mem::take(&mut parked_ns));
+            let worked = self.pass(std::mem::take(&mut parked_ns), false);
             let now = self.clock.now();
             let began = std::mem::replace(&mut start, now);
             self.pace.passed(worked, now.saturating_sub(began));
@@ -102,51 +119,106 @@ impl<'a> CoreThread<'a> {
     }
 
     /// Gives each tile one turn. Returns whether any worked.
-    fn pass(&mut self, parked_ns: u64) -> bool {
-        let mut worked = false;
+    fn pass(&mut self, parked_ns: u64, sleeps_next: bool) -> bool {
+        let (own, mut has_worked) = (self.waker(), false);
+        let mut now = self.clock.now();
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
                 self.running = (i, k);
-                worked |= tile.turn(parked_ns) == Activity::Worked;
-                tile.wake_neighbours();
+                let turn = Turn { now, parked_ns, sleeps_next, idle_housekeeping_ns: IDLE_HOUSEKEEPING_NS };
+                let (activity, end) = tile.turn_at(turn);
+                now = end;
+                if activity == Activity::Worked {
+                    has_worked = true;
+                    tile.wake_neighbours(Some(own));
+                    now = self.clock.now();
+                }
             }
         }
-        worked
+        has_worked
     }
 
     /// Runs the pass before a sleep. Returns whether there was work after all.
     fn last_pass(&mut self) -> bool {
         let began = self.clock.now();
-        let worked = self.pass(0);
+        // A core with much work hardly ever sleeps: there tiles look at their descriptors in each pass.
+        let worked = self.pass(0, self.pace.is_quiet());
         self.pace.passed(worked, self.clock.now().saturating_sub(began));
         worked
     }
 
-    /// Sleeps unless there is work after all. Returns for how long.
-    fn park(&mut self) -> u64 {
+    /// Announces a sleep, and runs the pass before it. Returns false, and cancels the sleep, if there is work after all.
+    fn announce_sleep(&mut self) -> bool {
         let waker = self.waker();
         waker.announce();
-        if self.last_pass() || self.shared_state().has_mail() || self.has_stopped() {
+        let has_work = self.last_pass() || self.shared_state().has_mail() || self.has_stopped();
+        if has_work {
             waker.cancel();
+        }
+        !has_work
+    }
+
+    /// Sleeps unless there is work after all. Returns for how long.
+    fn park(&mut self) -> u64 {
+        // What little there was to do is often done in one pass: then the next one is the last again.
+        let passes = if self.patience.ns() == 0 && self.pace.is_quiet() { 2 } else { 1 };
+        if !(0..passes).any(|_| self.announce_sleep()) {
             return 0;
         }
         // Anything not attributed yet is attributed after the sleep.
-        self.charge_if_due(self.clock.now());
-        let (mut readable, mut deadline) = (vec![], None::<u64>);
+        let now = self.clock.now();
+        self.charge_if_due(now);
+        self.collect_waits();
+        let most = self.idle.sleep_max_ns;
+        let timeout = self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most));
+        // After a shorter sleep housekeeping is due soon, and writes them.
+        if timeout > HOUSEKEEPING_NS {
+            self.flush_work();
+        }
+        let start = self.clock.now();
+        let readable = self.waker().sleep(&self.wait.readable, timeout);
+        let slept_ns = self.clock.now().saturating_sub(start);
+        self.report_readable(readable);
+        slept_ns
+    }
+
+    /// Collects what its tiles wait for.
+    fn collect_waits(&mut self) {
+        self.wait.clear();
+        self.waiting.clear();
+        for (i, tiles) in self.held.iter().enumerate() {
+            for (k, tile) in tiles.list.iter().enumerate() {
+                self.running = (i, k);
+                let first = self.wait.readable.len();
+                tile.wait_for(&mut self.wait);
+                let count = self.wait.readable.len() - first;
+                if count > 0 {
+                    self.waiting.push(Waiting { tile: (i, k), first, count });
+                }
+            }
+        }
+    }
+
+    /// Writes the counters of the tiles that have worked.
+    fn flush_work(&mut self) {
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
                 self.running = (i, k);
                 tile.flush_work();
-                let wait = tile.wait_for();
-                readable.extend(wait.readable);
-                deadline = deadline.into_iter().chain(wait.deadline).min();
             }
         }
-        let start = self.clock.now();
-        let most = self.idle.sleep_max_ns;
-        let timeout = deadline.map_or(most, |deadline| deadline.saturating_sub(start).min(most));
-        waker.sleep(&readable, timeout);
-        self.clock.now().saturating_sub(start)
+    }
+
+    /// Reports to each tile which of its descriptors were readable as the sleep ended: a bit for each of all.
+    fn report_readable(&mut self, readable: u32) {
+        let are_all_known = self.wait.readable.len() <= MAX_WAIT;
+        for waiting in &self.waiting {
+            let (list, place) = waiting.tile;
+            self.running = waiting.tile;
+            let of_tile =
+                if are_all_known { readable >> waiting.first & !(u32::MAX << waiting.count) } else { u32::MAX };
+            self.held[list].list[place].slept(of_tile);
+        }
     }
 
     /// Lends its tiles to `borrower` unless there is work after all, and sleeps until they are back.

@@ -111,6 +111,41 @@ fn regimes_sum_to_wall_time_and_name_what_was_done() {
 }
 
 #[test]
+fn a_turn_says_when_it_ends() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    look(&stage.script).costs = [100, 20, 3, 50_000];
+    let turn = |now| Turn { now, parked_ns: 0, sleeps_next: false, idle_housekeeping_ns: HOUSEKEEPING_NS };
+    assert_eq!(stage.runner.turn_at(turn(0)), (Activity::Idle, 50_003), "housekeeping and a poll");
+    give(&mut feed, [1]);
+    assert_eq!(stage.runner.turn_at(turn(50_003)), (Activity::Worked, 50_126));
+    assert_eq!(stage.wires.clock.now(), 50_126);
+    // What passes before the next turn is another tile's.
+    stage.wires.clock.advance(Duration::from_nanos(500));
+    assert_eq!(stage.runner.turn_at(turn(50_526)), (Activity::Idle, 50_629));
+    assert_eq!((stage.regime(Regime::Elsewhere), stage.regime(Regime::Wait)), (400, 3 + 3 + 103));
+}
+
+#[test]
+fn a_core_keeps_house_less_often_for_an_idle_tile() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let (mut feed, clock) = (stage.wires.feed("in"), stage.wires.clock.clone());
+    look(&stage.script).costs = [0, 0, 0, 1];
+    let mut kept_after = |milliseconds| {
+        clock.advance(Duration::from_millis(milliseconds));
+        let idle_housekeeping_ns = IDLE_HOUSEKEEPING_NS;
+        stage.runner.turn_at(Turn { now: clock.now(), parked_ns: 0, sleeps_next: false, idle_housekeeping_ns });
+        stage.regime(Regime::Housekeeping)
+    };
+    assert_eq!(kept_after(0), 1, "the first turn keeps house");
+    assert_eq!([kept_after(1), kept_after(3)], [1, 1]);
+    assert_eq!(kept_after(1), 2);
+    give(&mut feed, [1]);
+    assert_eq!(kept_after(0), 2);
+    assert_eq!(kept_after(1), 3, "it has worked");
+}
+
+#[test]
 fn without_room_a_tile_waits_for_nothing_else() {
     let mut stage = Stage::<1>::new(&[IN, OUT]);
     let mut feed = stage.wires.feed("in");
@@ -119,11 +154,11 @@ fn without_room_a_tile_waits_for_nothing_else() {
     look(&stage.script).wait_for = Box::new(|| WaitFor { readable: vec![0], deadline: Some(0) });
     give(&mut feed, 0..DEPTH as u8);
     stage.settle();
-    let wait = stage.runner.wait_for();
+    let wait = stage.runner.waits_for();
     assert_eq!((wait.readable.len(), wait.deadline), (0, None));
     take(&mut drain, usize::MAX);
     stage.settle();
-    let wait = stage.runner.wait_for();
+    let wait = stage.runner.waits_for();
     assert_eq!((wait.readable.len(), wait.deadline), (1, Some(0)));
 }
 
@@ -518,7 +553,7 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
         }
         others.iter().for_each(Waker::announce);
         runner.turn(0);
-        runner.wake_neighbours();
+        runner.wake_neighbours(None);
         let woken = others.each_ref().map(|waker| !waker.is_parked());
         others.iter().for_each(Waker::cancel);
         woken

@@ -51,9 +51,10 @@ impl EventFd {
 /// Maximum descriptors that one core waits for besides its own event.
 pub const MAX_WAIT: usize = 31;
 
-/// Sleeps until `event` or one of `others` is readable, or `timeout_ns` has passed. Checks only the first [`MAX_WAIT`]
-/// of `others`.
-pub fn wait_readable(event: &EventFd, others: &[RawFd], timeout_ns: u64) {
+/// Sleeps until `event` or one of `others` is readable, or `timeout_ns` has passed. Returns a bit for each that is
+/// readable or has failed: the lowest for `event`, which is drained then, and the next for the first of `others`. Checks
+/// only the first [`MAX_WAIT`] of `others`.
+pub fn wait_readable(event: &EventFd, others: &[RawFd], timeout_ns: u64) -> u32 {
     let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_WAIT + 1];
     fds[0].fd = event.0.as_raw_fd();
     for (slot, fd) in fds[1..].iter_mut().zip(others) {
@@ -69,4 +70,7 @@ pub fn wait_readable(event: &EventFd, others: &[RawFd], timeout_ns: u64) {
     if fds[0].revents != 0 {
         event.drain();
     }
+    fds[..count].iter().enumerate().map(|(at, fd)| u32::from(fd.revents != 0) << at).sum()
 }
+
+const _: () = assert!(MAX_WAIT < u32::BITS as usize, "a bit for each descriptor and for the event");

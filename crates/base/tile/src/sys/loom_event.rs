@@ -36,11 +36,12 @@ impl EventFd {
     }
 }
 
-/// Sleeps until `event` is readable.
-pub fn wait_readable(event: &EventFd, _others: &[RawFd], _timeout_ns: u64) {
+/// Sleeps until `event` is readable, and drains it. Returns its bit.
+pub fn wait_readable(event: &EventFd, _others: &[RawFd], _timeout_ns: u64) -> u32 {
     let mut is_readable = event.is_readable.lock().unwrap();
     while !*is_readable {
         is_readable = event.changed.wait(is_readable).unwrap();
     }
     *is_readable = false;
+    1
 }

@@ -15,7 +15,7 @@ use hearth_rpc::Liveness;
 use hearth_tile::counters::LoopCounters;
 use hearth_tile::{CounterDecl, CounterSet, Tile};
 
-/// A tile without a heartbeat for this long is stuck: an idle one beats at least every 70 ms, a floating one every 220.
+/// A tile without a heartbeat for this long is stuck: an idle one beats at least every 75 ms, a floating one every 225.
 const SILENT: Duration = Duration::from_secs(10);
 /// The same for a node that is stopping.
 const SILENT_AT_END: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use hearth_crypto::ed25519::{SignItem, SigningKey, TableAccess, sign_burst};
-use hearth_tile::{Frag, Host, InitError, Out, Poll, Port, Tile};
+use hearth_tile::{Frag, Host, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::transfer::{TRANSFER_SIZE, TransferTemplate};
 
 use crate::links::BENCHG_BENCHS;
@@ -193,10 +193,9 @@ impl Tile for Benchg {
         out.count.lag_ns = self.next_due_ns().map_or(0, |due| out.now().saturating_sub(due));
     }
 
-    fn wait_for(&self) -> hearth_tile::WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // A phase change comes from outside the links, and a rate from the clock: check again soon.
-        let deadline = self.next_due_ns();
-        hearth_tile::WaitFor { deadline, ..Default::default() }
+        wait.until(self.next_due_ns());
     }
 }
 

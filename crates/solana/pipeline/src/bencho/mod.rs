@@ -123,14 +123,14 @@ impl Tile for Bencho {
         Poll::Busy
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let deadline = match self.asked {
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(match self.asked {
             // The end of a TCP connect is not an event to wait for.
             Some((_, since)) if self.http.is_sending() => Some((since + TIMEOUT_NS).min(self.last_poll_ns + RETRY_NS)),
             Some((_, since)) => Some(since + TIMEOUT_NS),
             None => self.next.iter().map(|(_, at)| *at).min(),
-        };
-        WaitFor { readable: self.http.raw_fd().into_iter().collect(), deadline }
+        });
+        wait.descriptors(self.http.raw_fd());
     }
 }
 

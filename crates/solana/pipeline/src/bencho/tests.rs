@@ -237,7 +237,7 @@ fn a_connection_that_is_not_made_holds_nobody_up() {
     world.rig.run();
     assert_eq!(world.settled(), 0);
     let now = world.rig.clock().now();
-    assert_eq!(world.rig.tile().wait_for().deadline, Some(now + RETRY_NS));
+    assert_eq!(world.rig.waits_for().deadline, Some(now + RETRY_NS));
     world.rig.advance(Duration::from_secs(2));
     world.rig.turn();
     assert_eq!(world.rig.count().failed, 1);

@@ -67,6 +67,8 @@ pub struct Benchs {
     clock: Clock,
     socket: UdpSocket,
     batch: RecvBatch,
+    /// Whether the core has found nothing to receive as it woke, and no turn has come since.
+    is_drained: bool,
     waiting: Option<([u8; TXN_MTU], usize)>,
     unsent: Option<(SocketAddr, Option<u16>)>,
     buffer: Vec<u8>,
@@ -93,7 +95,8 @@ impl Tile for Benchs {
             client.connect(clock.instant(clock.now()), config.target);
         }
         let buffer = Vec::with_capacity(OUTGOING_MTU);
-        Ok(Self { client, clock, socket, batch: RecvBatch::new(SLOTS), waiting: None, unsent: None, buffer })
+        let batch = RecvBatch::new(SLOTS);
+        Ok(Self { client, clock, socket, batch, is_drained: false, waiting: None, unsent: None, buffer })
     }
 
     fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
@@ -142,14 +145,22 @@ impl Tile for Benchs {
         out.count.datagrams_out = c.datagrams_out;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let deadline = self.client.next_timeout().map(|due| self.clock.at(due));
-        WaitFor { readable: vec![self.socket.raw_fd()], deadline }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.client.next_timeout().map(|due| self.clock.at(due)));
+        wait.descriptors([self.socket.raw_fd()]);
+    }
+
+    fn slept(&mut self, readable: u32) {
+        self.is_drained = readable & 1 == 0;
     }
 }
 
 impl Benchs {
+    /// Receives what has arrived, unless the core has just found that nothing has, or looks next, as it sleeps.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
+        if std::mem::take(&mut self.is_drained) || out.sleeps_next() {
+            return false;
+        }
         let now = self.clock.instant(out.now());
         match self.socket.receive(&mut self.batch) {
             Ok(0) => false,

@@ -1,10 +1,12 @@
 //! Tile tests: transfers in, received by a QUIC server on loopback.
 
-use std::net::UdpSocket as StdSocket;
+use std::net::{Ipv4Addr, UdpSocket as StdSocket};
 use std::time::{Duration, Instant};
 
 use hearth_quic::{Server, ServerConfig};
+use hearth_testkit::wait_until;
 use hearth_tile::rig::Rig;
+use hearth_tile::sys::udp::readable;
 
 use super::*;
 use crate::links::BENCHG_BENCHS;
@@ -169,4 +171,21 @@ fn garbage_from_the_network_is_survived() {
     world.until("all arrive", TICK, |w| w.got.len() == 100);
     assert_eq!(world.rig.count().disconnected, 0);
     assert!(world.rig.count().datagrams_in >= 300);
+}
+
+/// The kernel is asked once: by the sleep before or after a turn, or by the tile.
+#[test]
+fn sleeps_look_for_datagrams_too() {
+    let mut world = World::new(1);
+    let to = (Ipv4Addr::LOCALHOST, world.rig.tile().socket.local_addr().port());
+    world.socket.send_to(b"noise", to).unwrap();
+    let is_waiting = |world: &mut World| readable([&world.rig.tile().socket]) != 0;
+    wait_until("the datagram", || is_waiting(&mut world));
+    world.rig.turn_before_sleep();
+    assert!(is_waiting(&mut world), "the sleep will find it");
+    world.rig.tile().slept(0);
+    world.rig.turn();
+    assert!(is_waiting(&mut world), "the sleep found none");
+    world.rig.turn();
+    assert!(!is_waiting(&mut world));
 }

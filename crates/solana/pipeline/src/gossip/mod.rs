@@ -282,9 +282,9 @@ impl Tile for Gossip {
         out.count.protocol = *self.machine.counters();
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // While datagrams are pending the tile waits for room, which net announces.
-        WaitFor { deadline: self.outbox.is_empty().then(|| self.due_ns()), ..WaitFor::default() }
+        wait.until(self.outbox.is_empty().then(|| self.due_ns()));
     }
 }
 

@@ -269,7 +269,7 @@ fn it_sleeps_until_something_is_due() {
         node.rig.run();
         while node.sign() > 0 {}
         let now = node.rig.clock().now();
-        let deadline = node.rig.tile().wait_for().deadline.expect("something is due some time");
+        let deadline = node.rig.waits_for().deadline.expect("something is due some time");
         assert!(deadline > now && deadline <= now + SLEEP_MAX_MS * MS, "{now} to {deadline}");
         assert!(deadline.is_multiple_of(GRID_NS), "together with other tiles: {deadline}");
         node.rig.turn_after(Duration::from_nanos(deadline - now));
@@ -354,7 +354,7 @@ fn full_net_link_holds_input_without_loss() {
         node.sign();
     }
     assert!(node.rig.backpressure().0);
-    assert_eq!(node.rig.tile().wait_for().deadline, None, "it waits for room");
+    assert_eq!(node.rig.waits_for().deadline, None, "it waits for room");
     let mut answered = vec![];
     for _ in 0..3 {
         answered.extend(pongs(&node.sent()));
@@ -445,7 +445,7 @@ fn idle_it_does_nothing_between_what_is_due() {
     let end = node.rig.clock().now() + 60_000 * MS;
     while node.rig.clock().now() < end {
         let now = node.rig.clock().now();
-        let deadline = node.rig.tile().wait_for().deadline.expect("something is due some time");
+        let deadline = node.rig.waits_for().deadline.expect("something is due some time");
         node.rig.turn_after(Duration::from_nanos(deadline.saturating_sub(now).max(1)));
         while node.sign() > 0 {}
         turns += 1;

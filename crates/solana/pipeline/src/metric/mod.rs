@@ -65,13 +65,16 @@ pub const REQUESTS_BYTES_MAX: usize = MAX_CONNECTIONS * connection::MAX_REQUEST;
 /// Maximum connections accepted per turn, at two or three system calls each.
 const ACCEPTS: usize = 4;
 
-/// Minimum interval between calls of `accept` while the core is awake, in nanoseconds: each is a system call.
-const ACCEPT_EVERY_NS: u64 = 100_000;
+/// Minimum interval between calls of `accept` while the core is awake, in nanoseconds: each is a system call. Each sleep
+/// of the core looks for connections too.
+const ACCEPT_EVERY_NS: u64 = 1_000_000;
 
 /// Serves metrics over HTTP.
 pub struct Metric {
     listener: TcpListener,
     accept_at: u64,
+    /// Whether the core's last sleep found connections to accept, if it looked and no turn has come since.
+    looked: Option<bool>,
     connections: Vec<Connection>,
     observer: Observer,
     template: Template,
@@ -95,6 +98,7 @@ impl Tile for Metric {
         Ok(Self {
             listener,
             accept_at: 0,
+            looked: None,
             connections: Vec::with_capacity(MAX_CONNECTIONS),
             observer,
             template,
@@ -108,7 +112,12 @@ impl Tile for Metric {
         if !self.pace.may_work(out.now()) {
             return Poll::Idle;
         }
-        let accepted = out.now() >= self.accept_at && self.accept(out);
+        match self.looked.take() {
+            Some(true) => self.accept_at = out.now(),
+            Some(false) => self.accept_at = out.now() + ACCEPT_EVERY_NS,
+            None => {}
+        }
+        let accepted = out.now() >= self.accept_at && !out.sleeps_next() && self.accept(out);
         if !self.step(out) && !accepted {
             return Poll::Idle;
         }
@@ -116,13 +125,17 @@ impl Tile for Metric {
         Poll::Busy
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         if let Some(deadline) = self.pace.rests_until() {
-            return WaitFor { readable: vec![], deadline: Some(deadline) };
+            return wait.until(deadline);
         }
-        let sockets = self.connections.iter().map(Connection::raw_fd);
-        let readable = std::iter::once(self.listener.as_raw_fd()).chain(sockets).collect();
-        WaitFor { readable, deadline: self.connections.iter().map(|c| c.deadline()).min() }
+        wait.descriptors([self.listener.as_raw_fd()]);
+        wait.descriptors(self.connections.iter().map(Connection::raw_fd));
+        wait.until(self.connections.iter().map(|c| c.deadline()).min());
+    }
+
+    fn slept(&mut self, readable: u32) {
+        self.looked = Some(readable & 1 != 0);
     }
 }
 

@@ -292,3 +292,31 @@ fn a_large_text_is_written_in_pieces() {
     }
     std::fs::remove_file(path).unwrap();
 }
+
+/// While the core sleeps often, only a sleep that found a connection leads to a call of `accept`.
+#[test]
+fn connections_that_a_sleep_found_are_accepted_at_once() {
+    let path = std::env::temp_dir().join(format!("hearth-metric-slept-{}", std::process::id()));
+    let _workspace = workspace(&path);
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        bound: None,
+        workspace: path.clone(),
+        ledger: std::env::temp_dir(),
+    };
+    let mut rig = Rig::<Metric>::new(config, &[], &[]);
+    rig.turn();
+    let _client = TcpStream::connect(rig.tile().listener.local_addr().unwrap()).unwrap();
+    for _ in 0..3 {
+        rig.advance(Duration::from_nanos(ACCEPT_EVERY_NS));
+        rig.tile().slept(0);
+        rig.turn();
+        assert!(rig.tile().connections.is_empty(), "the sleep found none");
+    }
+    hearth_testkit::wait_until("it is accepted", || {
+        rig.tile().slept(1);
+        rig.turn();
+        !rig.tile().connections.is_empty()
+    });
+    std::fs::remove_file(path).unwrap();
+}

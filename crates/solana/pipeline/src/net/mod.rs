@@ -318,21 +318,30 @@ impl Tile for Net {
         }
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // The end of a full kernel buffer is not an event to wait for: check again soon.
-        let retry = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
-        let due = self.links.as_ref().and_then(|links| links.emulator.next_ns());
-        let deadline = retry.into_iter().chain(due).min();
+        wait.until((!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS));
+        wait.until(self.links.as_ref().and_then(|links| links.emulator.next_ns()));
         // With a pending batch no socket is read: the tile waits for room, which the consumers announce.
-        let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
-        WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
+        if self.resume.is_none() {
+            wait.descriptors(self.sockets.iter().map(|(_, socket)| socket.raw_fd()));
+        }
+    }
+
+    fn slept(&mut self, readable: u32) {
+        let of_sockets = (1 << self.sockets.len()) - 1;
+        self.readable |= (readable & of_sockets) as u16;
     }
 }
 
 impl Net {
-    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them.
+    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them, unless the core
+    /// does so next, as it sleeps.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.readable == 0 {
+            if out.sleeps_next() {
+                return false;
+            }
             self.readable = readable(self.sockets.iter().map(|(_, socket)| socket));
         }
         for _ in 0..self.sockets.len() {

@@ -5,6 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 use hearth_tile::rig::{DEPTH, Rig};
+use hearth_tile::runner::Activity;
 use hearth_wire::repair::{HASHES_SIZE_MAX, PING_DATAGRAM_SIZE};
 
 use super::routes::flow_hash;
@@ -152,7 +153,7 @@ fn a_full_link_loses_nothing_that_was_received() {
     rig.run();
     assert_eq!(rig.count().received, depth, "as many as the link holds");
     assert_eq!(rig.backpressure(), (true, 1));
-    assert!(rig.tile().wait_for().readable.is_empty(), "a socket that is not read would wake it at once");
+    assert!(rig.waits_for().readable.is_empty(), "a socket that is not read would wake it at once");
     let mut got = taken(&mut rig, NET_QUIC);
     turn_until(&mut rig, "the rest", |rig| rig.count().received == sent);
     got.extend(taken(&mut rig, NET_QUIC));
@@ -417,14 +418,14 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
     };
     give(&mut rig);
     assert_eq!(rig.count().sent, 0);
-    let due = rig.tile().wait_for().deadline.expect("something is on its way");
+    let due = rig.waits_for().deadline.expect("something is on its way");
     // Half of 175 ms, rounded by 2 ms at most; the jitter's mean is a millisecond.
     rig.advance(Duration::from_millis(85));
     rig.turn();
     assert_eq!((rig.count().sent, receiver.receive(&mut batch).unwrap()), (0, 0));
     rig.advance(Duration::from_millis(17));
     turn_until(&mut rig, "it is sent", |rig| rig.count().sent == 1);
-    assert!(due > 85_000_000 && rig.tile().wait_for().deadline.is_none());
+    assert!(due > 85_000_000 && rig.waits_for().deadline.is_none());
     turn_until(&mut rig, "it comes", |_| receiver.receive(&mut batch).unwrap() == 1);
     // The file changes: the link is cut.
     std::fs::write(folder.join("new"), format!("{nodes}cut = [{{ between = [[\"127.0.0.1\"], [\"127.0.0.2\"]] }}]\n"))
@@ -472,4 +473,20 @@ fn a_port_of_gossip_without_its_link_is_refused() {
     let config = Config { gossip: Some("127.0.0.1:0".parse().unwrap()), ..Config::default() };
     let error = Rig::<Net>::try_new(config, &[GOSSIP_NET], &[]).err().expect("nobody reads").to_string();
     assert!(error.contains("go together"), "{error}");
+}
+
+/// The kernel is asked once: by the sleep, or by the tile.
+#[test]
+fn a_pass_before_a_sleep_leaves_the_sockets_to_it() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (to, from) = (addr(&mut rig, PortKind::Udp), sender());
+    send(&from, to, b"one", None);
+    let mut found = 0;
+    hearth_testkit::wait_until("the datagram", || {
+        found = readable(rig.tile().sockets.iter().map(|(_, socket)| socket));
+        found != 0
+    });
+    assert_eq!((rig.turn_before_sleep(), rig.count().received), (Activity::Idle, 0));
+    rig.tile().slept(found.into());
+    assert_eq!((rig.turn_before_sleep(), rig.count().received), (Activity::Worked, 1));
 }

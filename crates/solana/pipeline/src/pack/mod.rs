@@ -267,11 +267,10 @@ impl Tile for Pack {
         self.count_full(now, out.count);
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         let filled_at = (self.scheduler.ready() > 0).then_some(self.fill_until_ns);
         let next = self.paced_until.or(filled_at).filter(|_| !self.held);
-        let end = self.end_ns.map(|end| self.drained_at().into_iter().chain(next).fold(end, u64::min));
-        WaitFor { deadline: end, ..WaitFor::default() }
+        wait.until(self.end_ns.map(|end| self.drained_at().into_iter().chain(next).fold(end, u64::min)));
     }
 
     fn stop(&mut self, out: &mut Out<'_, Self>) {

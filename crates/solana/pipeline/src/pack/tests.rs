@@ -232,7 +232,7 @@ fn partial_microblock_waits_after_the_last() {
     give(&mut rig, 2, &transfer(3, 4, &[]));
     rig.run();
     assert_eq!([take(&mut rig, 0), take(&mut rig, 1)].concat(), []);
-    assert_eq!(rig.tile().wait_for().deadline, Some(deadline), "it wakes by itself");
+    assert_eq!(rig.waits_for().deadline, Some(deadline), "it wakes by itself");
     give(&mut rig, 3, &transfer(5, 6, &[]));
     rig.run();
     rig.advance(Duration::from_nanos(1_000));

@@ -262,8 +262,8 @@ impl Tile for Poh {
         out.count.forgiven_ns = self.chain.forgiven_ns();
     }
 
-    fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: self.due_ns, ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.due_ns);
     }
 }
 

@@ -247,8 +247,8 @@ impl Tile for Quic {
         out.count.unread_bytes = self.server.unread_bytes() as u64;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: self.server.next_timeout().map(|due| self.clock.at(due)), ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.server.next_timeout().map(|due| self.clock.at(due)));
     }
 }
 

@@ -168,6 +168,8 @@ pub struct Repair {
     looked_at: Option<u64>,
     /// When to check all slots above the root again.
     deep_at: u64,
+    /// The executed and the final slot of the last check, if that requested everything and no news came since.
+    settled: Option<(u64, u64)>,
     /// Chooses which peer to ask.
     random: fastrand::Rng,
     gaps: Vec<In>,
@@ -207,6 +209,7 @@ impl Tile for Repair {
             look_at: 0,
             looked_at: None,
             deep_at: 0,
+            settled: None,
             random: fastrand::Rng::with_seed(host.entropy()),
             gaps: host.inputs_named(SHRED_REPAIR),
             peer_news: host.input(GOSSIP_REPAIR)?,
@@ -251,7 +254,11 @@ impl Tile for Repair {
             return Poll::Idle;
         }
         let requests = out.count.requests;
-        let has_asked_all = self.look(out);
+        let executed = self.config.ledger.recent_blocks(1)[0].slot;
+        self.set_root(executed.min(self.config.ledger.slot(Commitment::Finalized)));
+        let known = (executed, self.root);
+        let has_asked_all = !self.may_find_more(known, now) || self.look(executed, out);
+        self.settled = has_asked_all.then_some(known);
         self.looked_at = Some(now);
         self.look_at = if has_asked_all { self.next_due(now) } else { next_look(now, LOOK_NS) };
         if out.count.requests > requests { Poll::Busy } else { Poll::Idle }
@@ -260,18 +267,20 @@ impl Tile for Repair {
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
         if let Some(own) = self.config.own.changed() {
             self.view.set_own(own);
+            self.settled = None;
         }
         out.count.slots = self.begun.len() as u64;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: Some(self.look_at), ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.look_at);
     }
 }
 
 impl Repair {
     /// Applies gossip's news of a node.
     fn peer(&mut self, news: PeerNews) {
+        self.settled = None;
         match news {
             PeerNews::Known(peer) => self.view.put(&peer),
             PeerNews::Gone(node) => self.view.remove(&node),
@@ -281,6 +290,7 @@ impl Repair {
     /// Applies shred's report of a slot.
     fn note(&mut self, control: u16, gaps: SlotGaps, out: &mut Out<'_, Self>) {
         let slot = gaps.slot;
+        self.settled = None;
         self.look_soon(out.now());
         self.begun.remove(&slot);
         self.whole.remove(&slot);
@@ -310,6 +320,7 @@ impl Repair {
         let executed = self.config.ledger.recent_blocks(1)[0].slot;
         if slot > self.accepted_to(executed) {
             self.beyond = Some((slot, now));
+            self.settled = None;
         } else if slot <= executed + SLOTS_LOOKED_AT {
             out.count.dropped_slots += u64::from(note_voted(&mut self.voted, slot, now));
         }
@@ -339,12 +350,21 @@ impl Repair {
         due.clamp(now + 1, next_look(now, IDLE_LOOK_NS))
     }
 
+    /// Whether a check may find something to request that the last one did not. It reads the store's index, which says
+    /// little that shred has not reported. Whatever changes without a report is found by the next check of all slots.
+    fn may_find_more(&self, known: (u64, u64), now: u64) -> bool {
+        let looked_at = self.looked_at.unwrap_or(0);
+        let is_due = |due: u64| looked_at < due && due <= now;
+        self.settled != Some(known)
+            || now >= self.deep_at
+            || self.asked_at.values().any(|at| now >= *at + AGAIN_NS)
+            || self.voted.values().any(|at| is_due(*at + PATIENCE_NS))
+    }
+
     /// Requests what is missing of the next slots. Returns whether nothing is left to request until something arrives
     /// or is due; otherwise call it again soon.
-    fn look(&mut self, out: &mut Out<'_, Self>) -> bool {
+    fn look(&mut self, executed: u64, out: &mut Out<'_, Self>) -> bool {
         let now = out.now();
-        let executed = self.config.ledger.recent_blocks(1)[0].slot;
-        self.set_root(executed.min(self.config.ledger.slot(Commitment::Finalized)));
         // Slots in range that the store has are read from there instead.
         let (blocks, to) = (&self.config.blocks, executed + SLOTS_LOOKED_AT);
         self.whole.retain(|slot, _| *slot > to || !blocks.slot(*slot).is_some_and(|info| info.whole));

@@ -175,7 +175,7 @@ fn an_unanswered_request_is_made_again() {
 #[test]
 fn the_core_is_woken_when_a_request_is_due_again() {
     let mut bench = Bench::new();
-    let wakes_at = |bench: &mut Bench| bench.rig.tile().wait_for().deadline.expect("it looks some time");
+    let wakes_at = |bench: &mut Bench| bench.rig.waits_for().deadline.expect("it looks some time");
     bench.rig.run();
     assert_eq!(wakes_at(&mut bench), LOOK_NS, "gossip has named a node");
     bench.rig.advance(LOOK);
@@ -190,6 +190,26 @@ fn the_core_is_woken_when_a_request_is_due_again() {
     assert_eq!(wakes_at(&mut bench), 3 * LOOK_NS + AGAIN_NS);
     bench.rig.advance(3 * LOOK);
     assert_eq!(bench.wanted_after(Duration::ZERO).len(), 1);
+}
+
+/// An idle node checks often, and nearly always nothing has changed.
+#[test]
+fn nothing_is_searched_again_without_news() {
+    let wanted = [RequestContent::Shred { slot: 1, index: 3 }];
+    // A node in which a search would find something that shred has not reported.
+    let settled = || {
+        let mut bench = Bench::new();
+        assert_eq!(bench.wanted_after(LOOK), []);
+        bench.rig.tile().begun.insert(1, gaps(1, &[3]));
+        for _ in 0..5 {
+            assert_eq!(bench.wanted_after(Duration::from_nanos(IDLE_LOOK_NS)), []);
+        }
+        bench
+    };
+    let mut bench = settled();
+    bench.tell("shred_repair:0", SLOT_GAPS, &gaps(2, &[]));
+    assert_eq!(bench.wanted_after(LOOK), wanted, "after news");
+    assert_eq!(settled().wanted_after(Duration::from_nanos(LOOK_DEEP_NS)), wanted, "once a second");
 }
 
 #[test]

@@ -218,9 +218,9 @@ impl Tile for ReplayTile {
         if has_worked { Poll::Busy } else { Poll::Idle }
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         let looks = !self.has_failed;
-        WaitFor { deadline: looks.then_some(self.look_at), ..WaitFor::default() }
+        wait.until(looks.then_some(self.look_at));
     }
 }
 

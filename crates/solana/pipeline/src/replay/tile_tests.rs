@@ -413,5 +413,5 @@ fn looks_at_the_store_coincide_with_those_of_other_tiles() {
     let mut trial = Trial::new();
     trial.rig.advance(Duration::from_nanos(LOOK_NS + 7));
     trial.rig.run();
-    assert_eq!(trial.rig.tile().wait_for().deadline, Some(2 * LOOK_NS));
+    assert_eq!(trial.rig.waits_for().deadline, Some(2 * LOOK_NS));
 }

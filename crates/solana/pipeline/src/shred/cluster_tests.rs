@@ -724,7 +724,7 @@ fn quiet_nodes_are_woken_when_something_is_due() {
     let leader = world.leader(1);
     let node = 1 - leader;
     let wakes_at_ms = |world: &mut World| {
-        let deadline = world.peers[node].rig.tile().wait_for().deadline.expect("it looks some time");
+        let deadline = world.peers[node].rig.waits_for().deadline.expect("it looks some time");
         assert!(deadline > world.now_ms * 1_000_000, "a time that is over would keep the core awake");
         deadline / 1_000_000
     };

@@ -275,9 +275,9 @@ impl Tile for Shred {
         out.count.unsigned = self.unsigned.len() as u64;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let look_at = self.ingress.as_ref().map(Ingress::deadline);
-        WaitFor { deadline: self.coalesce_until.into_iter().chain(look_at).min(), ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.coalesce_until);
+        wait.until(self.ingress.as_ref().map(Ingress::deadline));
     }
 }
 

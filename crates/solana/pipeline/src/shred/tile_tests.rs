@@ -91,7 +91,7 @@ fn transactions_wait_50_ms_at_most() {
     transactions(&mut rig, 1, 1000);
     rig.run();
     assert!(rig.take("shred_sign:0").is_empty());
-    assert_eq!(rig.tile().wait_for().deadline, Some(50_000_000));
+    assert_eq!(rig.waits_for().deadline, Some(50_000_000));
     rig.advance(Duration::from_millis(50));
     rig.run();
     assert_eq!(rig.take("shred_sign:0").len(), 1);

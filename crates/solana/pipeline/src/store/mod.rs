@@ -291,9 +291,9 @@ impl Tile for Store {
         }
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let deadline = self.retry_at.into_iter().chain(self.record_at).min();
-        WaitFor { deadline, ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.retry_at);
+        wait.until(self.record_at);
     }
 
     fn stop(&mut self, _out: &mut Out<'_, Self>) {

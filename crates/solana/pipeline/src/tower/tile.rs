@@ -171,12 +171,12 @@ impl Tile for Tower {
         if has_published { Poll::Busy } else { Poll::Idle }
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         let deadline = match &self.links {
             Links::Cluster(member) => (member.is_free() && !self.has_failed).then_some(member.tick_at()),
             Links::Alone(alone) => alone.look_at(&self.core),
         };
-        WaitFor { deadline, ..WaitFor::default() }
+        wait.until(deadline);
     }
 }
 

@@ -226,11 +226,10 @@ impl Tile for TxSend {
         out.count.connections = self.leaders.len() as u64;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let quic = self.leaders.client.next_timeout().map(|due| self.clock.at(due));
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.leaders.client.next_timeout().map(|due| self.clock.at(due)));
         let looks = self.config.votes || self.quic.is_some() || self.leaders.waiting() > 0;
-        let look = looks.then_some(self.look_at);
-        WaitFor { deadline: quic.into_iter().chain(look).min(), ..WaitFor::default() }
+        wait.until(looks.then_some(self.look_at));
     }
 
     fn stop(&mut self, out: &mut Out<'_, Self>) {

@@ -93,6 +93,7 @@ fn what_is_handed_over_again_passes() {
     for control in [0, AGAIN, 0, AGAIN] {
         rig.give_control("quic_verify:0", 0, control, &good);
         rig.run();
+        rig.advance(Duration::from_nanos(HOLD_NS));
     }
     assert_eq!(rig.take("verify_dedup:0").len(), 3);
     assert_eq!((rig.count().forwarded, rig.count().dropped_duplicate), (3, 1));
@@ -122,10 +123,55 @@ fn a_forged_copy_does_not_displace_the_original() {
     *copy.last_mut().unwrap() ^= 1;
     rig.give("quic_verify:0", 0, &copy);
     rig.run();
+    rig.advance(Duration::from_nanos(HOLD_NS));
     rig.give("quic_verify:0", 0, &good);
     rig.run();
     assert_eq!(rig.take("verify_dedup:0").len(), 1);
     assert_eq!(rig.count().dropped_signature, 1);
+}
+
+/// Gives transfers of these amounts, runs the tile, and returns how many went on.
+fn passed(rig: &mut Rig<Verify>, amounts: std::ops::Range<u64>) -> usize {
+    amounts.for_each(|lamports| rig.give("quic_verify:0", 0, &transfer(lamports)));
+    rig.run();
+    rig.take("verify_dedup:0").len()
+}
+
+#[test]
+fn transactions_of_a_slow_stream_wait_for_each_other() {
+    let mut rig = rig();
+    let most = Duration::from_nanos(HOLD_NS);
+    assert_eq!(passed(&mut rig, 0..1), 1, "the first does not wait");
+    rig.advance(most * 2 / 3);
+    assert_eq!(passed(&mut rig, 1..2), 0);
+    assert_eq!(rig.waits_for().deadline, Some(rig.clock().now() + HOLD_NS));
+    rig.advance(most * 2 / 3);
+    assert_eq!(passed(&mut rig, 2..3), 2, "the next takes it along");
+    assert_eq!(rig.waits_for().deadline, None);
+    rig.advance(most / 3);
+    assert_eq!(passed(&mut rig, 3..4), 0);
+    rig.advance(most);
+    assert_eq!(passed(&mut rig, 4..4), 1, "without a next it goes alone");
+    rig.advance(most);
+    assert_eq!(passed(&mut rig, 4..5), 1, "after a pause none waits");
+    assert_eq!(passed(&mut rig, 5..6), 0);
+    rig.stop();
+    assert_eq!(rig.take("verify_dedup:0").len(), 1, "none is lost at the end");
+}
+
+#[test]
+fn transactions_of_a_fast_stream_do_not_wait() {
+    let mut rig = rig();
+    assert_eq!(passed(&mut rig, 0..1), 1);
+    let few = FULL as u64 - 1;
+    assert_eq!(passed(&mut rig, 1..1 + few), 0);
+    assert_eq!(passed(&mut rig, 100..101), FULL, "a full burst");
+    assert_eq!(passed(&mut rig, 101..102), 1, "and those that follow soon");
+    rig.advance(Duration::from_nanos(FAST_NS));
+    assert_eq!(passed(&mut rig, 102..103), 1);
+    // More than a burst holds, together with those that wait.
+    assert_eq!(passed(&mut rig, 200..200 + few), 0);
+    assert_eq!(passed(&mut rig, 300..340), few as usize + 40);
 }
 
 #[test]
