@@ -22,6 +22,7 @@ pub(super) fn set_of(slot: u64, number: u32, last: bool, data: &[u8]) -> FecSetR
         fec_set_index: number * 32,
         reference_tick: 9,
         last_in_slot: last,
+        ends_batch: None,
         merkle_root: [number as u8; 32],
         chained_root: [slot as u8; 32],
         signature: [7; 64],

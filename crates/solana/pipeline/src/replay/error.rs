@@ -42,7 +42,7 @@ pub enum ReplayError {
         /// The transaction's first signature.
         signature: String,
     },
-    /// A transaction cannot land.
+    /// A transaction cannot land, or the block has no room for it.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
     DoesNotLand {
         /// The block's slot.
