@@ -56,6 +56,20 @@ pub enum BlockError {
     TrailingEntry,
 }
 
+impl BlockError {
+    /// The variant's name in the cluster's sources.
+    pub fn cluster_name(&self) -> &'static str {
+        match self {
+            Self::InvalidEntryHash { .. } => "InvalidEntryHash",
+            Self::InvalidLastTick => "InvalidLastTick",
+            Self::TooFewTicks { .. } => "TooFewTicks",
+            Self::TooManyTicks { .. } => "TooManyTicks",
+            Self::InvalidTickHashCount { .. } => "InvalidTickHashCount",
+            Self::TrailingEntry => "TrailingEntry",
+        }
+    }
+}
+
 /// Counts the ticks and hashes of a block as its entries arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct TickCheck {

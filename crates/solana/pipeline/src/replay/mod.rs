@@ -23,6 +23,8 @@ mod store_queue;
 #[cfg(test)]
 mod tests;
 mod tile;
+#[cfg(test)]
+mod verdict_tests;
 mod vote_hashes;
 mod votes;
 
