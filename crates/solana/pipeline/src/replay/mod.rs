@@ -23,8 +23,6 @@ mod store_queue;
 #[cfg(test)]
 mod tests;
 mod tile;
-#[cfg(test)]
-mod verdict_tests;
 mod vote_hashes;
 mod votes;
 
