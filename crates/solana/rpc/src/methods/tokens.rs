@@ -97,7 +97,9 @@ impl Api {
         let state = self.state(options)?;
         let program = match wanted {
             TokenFilter::Program(program) if is_token_program(&program) => program,
-            TokenFilter::Program(_) => return Err(Failure::refused_params("Invalid param: unrecognized Token program id")),
+            TokenFilter::Program(_) => {
+                return Err(Failure::refused_params("Invalid param: unrecognized Token program id"));
+            }
             TokenFilter::Mint(mint) => {
                 let program = TokenView::new(&|key| state.account(key)).mint(&mint)?.program;
                 if !is_token_program(&program) {
