@@ -16,8 +16,8 @@ const STREAMS_MIN: u32 = 128;
 const STREAMS_MAX: u32 = 512;
 const STREAMS_TOTAL: u32 = 100_000;
 
-/// A share of all stake below this counts as none: of all streams in a window of 100 ms, 500 a millisecond, it would not
-/// come to one.
+/// A share of all stake below this counts as none: of all streams in a window of 100 ms, 500 a millisecond, it is less
+/// than one.
 const SHARE_MIN: f64 = 1.0 / 50_000.0;
 
 /// Length of an interval; the load of staked peers is averaged over this many of them.

@@ -47,7 +47,7 @@ pub struct Block {
     pub block_id: [u8; 32],
     /// The sets' data in order; up to the first missing set if the block is not whole.
     pub data: Vec<u8>,
-    /// Where each batch of entries ends in the data, as the shreds say; `None` if a record of the block does not say so.
+    /// Where each batch of entries ends in the data, as its shreds say. `None` if a record of the block does not say.
     pub batch_ends: Option<Vec<u32>>,
 }
 
