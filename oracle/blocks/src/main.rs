@@ -169,7 +169,8 @@ fn verdict(batches: &[Vec<u8>], threads: &ThreadPool) -> String {
         &bank,
         VERSION,
         threads,
-        &ProcessOptions { run_verification: true, ..ProcessOptions::default() },
+        // The parent is not in the store.
+        &ProcessOptions { run_verification: true, skip_inter_slot_verification: true, ..ProcessOptions::default() },
         &mut ConfirmationProgress::new(Hash::new_from_array(PARENT)),
         None,
         None,
