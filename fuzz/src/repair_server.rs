@@ -84,6 +84,7 @@ fn filled() -> BlockStore {
                 fec_set_index: header.set_index,
                 reference_tick: header.reference_tick,
                 last_in_slot: header.ends_slot,
+                ends_batch: None,
                 merkle_root: *set.root(),
                 chained_root: *set.chained_root(),
                 signature: [6; 64],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
-use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_ledger::{Account, BlockLimits, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
 use hearth_wire::entry::{write_batch_header, write_entry};
@@ -123,8 +123,9 @@ impl Work for Follower {
             self.ledger = self.chain.ledger();
             self.next = 0;
         }
-        let config = self.chain.genesis.config();
-        let rules = Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick };
+        let GenesisConfig { ticks_per_slot, hashes_per_tick, .. } = *self.chain.genesis.config();
+        // Blocks may be larger than the cluster's, so that what is measured is not a slot's beginning and end.
+        let rules = Rules { ticks_per_slot, hashes_per_tick, limits: BlockLimits::lifted(u64::MAX, true, true) };
         let (parent, slot) = (self.next as u64, self.next as u64 + 1);
         let parent_hash = self.ledger.recent_blocks(1)[0].blockhash;
         let job = Job { rules, slot, parent, parent_hash, is_known: false, records: false };

@@ -160,6 +160,7 @@ fn append(store: &mut BlockStore, slot: u64) {
         fec_set_index: 0,
         reference_tick: 0,
         last_in_slot: true,
+        ends_batch: None,
         merkle_root: [slot as u8; 32],
         chained_root: [0; 32],
         signature: [0; 64],

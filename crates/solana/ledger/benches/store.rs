@@ -57,6 +57,7 @@ fn append_slot(store: &mut BlockStore, slot: u64, data: &[u8]) -> u64 {
             fec_set_index: number * 32,
             reference_tick: 9,
             last_in_slot: number + 1 == SETS_PER_SLOT,
+            ends_batch: None,
             merkle_root: [number as u8; 32],
             chained_root: [1; 32],
             signature: [2; 64],

@@ -79,6 +79,15 @@ impl Cost {
     }
 }
 
+/// What a landed transaction takes of its block's limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LandedCost {
+    /// Its cost in compute units of the cost model: never 0, because it has a signature.
+    pub units: u32,
+    /// Bytes of account data that it tries to allocate.
+    pub allocated_bytes: u32,
+}
+
 /// Bytes of account data that `txn` tries to allocate; 0 if one of its allocations is certain to fail.
 pub fn allocated_bytes(txn: &Txn<'_>) -> u64 {
     use SystemInstruction::*;
@@ -130,13 +139,7 @@ pub struct BlockLimits {
 
 impl Default for BlockLimits {
     fn default() -> Self {
-        Self {
-            block_cost: 100_000_000,
-            account_cost: 40_000_000,
-            data_growth_bytes: 100_000_000,
-            shreds: 32 << 10,
-            entry_bytes: 20 << 20,
-        }
+        Self::CLUSTER
     }
 }
 
@@ -146,6 +149,15 @@ pub const LARGER_COST_FACTOR: u64 = 13;
 pub const LARGER_SHREDS: u64 = 1 << 20;
 
 impl BlockLimits {
+    /// The limits of the cluster.
+    pub const CLUSTER: Self = Self {
+        block_cost: 100_000_000,
+        account_cost: 40_000_000,
+        data_growth_bytes: 100_000_000,
+        shreds: 32 << 10,
+        entry_bytes: 20 << 20,
+    };
+
     /// The cluster's limits with at most `block_cost` compute units per block, lifted on request for benchmarks. Nodes
     /// of the cluster would not follow a chain with lifted limits. The limit per account stays, since it bounds what
     /// must run serially.

@@ -49,12 +49,12 @@ pub fn table(config: &Config, bench_status_capacity: Option<usize>) -> Result<St
     let sums = row(&sum(&run), &sum(all));
     let _ = writeln!(text, "{sums}  in all, accounts apart (they grow with the chain)");
     let server = boot::server_config(&config.tiles.quic);
-    let hostile = mib(server.connections_max as u64 * server.unread_bytes_max() as u64);
+    let hostile = mib(server.slots_max() as u64 * server.unread_bytes_max() as u64);
     let _ = writeln!(
         text,
         "{}  more at most for each quic tile, while {} hostile peers send streams that they never end",
         row(&hostile, &hostile),
-        server.connections_max
+        server.slots_max()
     );
     Ok(text)
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{History, HistoryError};
-use hearth_ledger::{Genesis, Ledger};
+use hearth_ledger::{BlockLimits, Genesis, Ledger};
 use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
@@ -129,7 +129,7 @@ impl<'a> Replayer<'a> {
         let missing = history.as_mut().filter(|history| block.info.slot > history.last_slot());
         // Blocks on this disk were verified when they were received.
         let job = Job { records: missing.is_some(), is_known: true, ..job(genesis, block, *parent_hash) };
-        let executed = pool.block(ledger, job, &block.data)?;
+        let executed = pool.batches(ledger, job, &block.data, block.batch_ends.clone())?;
         let ended = executed.block;
         if let Some(history) = missing {
             for batch in &executed.batches {
@@ -265,7 +265,8 @@ pub fn job(genesis: &Genesis, block: &Block, parent_hash: [u8; 32]) -> Job {
 /// The rules of a chain for its blocks.
 pub fn rules(genesis: &Genesis) -> Rules {
     let config = genesis.config();
-    Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick }
+    let (ticks_per_slot, hashes_per_tick) = (config.ticks_per_slot, config.hashes_per_tick);
+    Rules { ticks_per_slot, hashes_per_tick, limits: BlockLimits::CLUSTER }
 }
 
 #[cfg(test)]

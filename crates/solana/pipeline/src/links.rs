@@ -357,6 +357,7 @@ mod tests {
             fec_set_index: 32,
             reference_tick: 5,
             last_in_slot: true,
+            ends_batch: Some(true),
             merkle_root: [1; 32],
             chained_root: [2; 32],
             signature: [3; 64],

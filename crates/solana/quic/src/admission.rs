@@ -2,7 +2,7 @@
 //!
 //! reads   addresses and keys of connections, the caller's time
 //! writes  a verdict
-//! memory  at most 65,536 addresses (about 100 B each) and one key per open connection
+//! memory  at most 65,536 addresses (about 100 B each) and one peer per open connection
 //! drops   nothing itself; the server counts each refusal by its reason
 //! source  token buckets; Agave's limits by address and key
 
@@ -24,8 +24,6 @@ pub(crate) enum Refusal {
     Rate,
     /// Too many new connections from this address.
     IpRate,
-    /// Too many connections from this address.
-    IpCount,
     /// Too many addresses.
     IpTable,
 }
@@ -63,6 +61,34 @@ struct Address {
     bucket: Bucket,
 }
 
+/// What the connections of a peer have in common. A key counts only if it has stake, since anybody can make others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PeerId {
+    /// The peer's key.
+    Key([u8; 32]),
+    /// The peer's IPv4 address or IPv6 /64.
+    Address(IpAddr),
+}
+
+impl PeerId {
+    /// The peer at an address, if it has no stake.
+    pub(crate) fn of_address(ip: IpAddr) -> Self {
+        Self::Address(bucket_address(ip))
+    }
+}
+
+/// The streams that were read from a peer in the current window of the throttle, over all of its connections.
+pub(crate) struct Window {
+    pub(crate) start: Instant,
+    pub(crate) count: u32,
+}
+
+/// A peer with open connections.
+struct CountedPeer {
+    open: usize,
+    window: Window,
+}
+
 /// Bytes that the addresses of one server take at most: the table doubles when seven of eight places are taken.
 pub const ADDRESSES_BYTES_MAX: usize = 2 * ADDRESSES_MAX * (size_of::<(IpAddr, Address)>() + 1);
 
@@ -73,14 +99,13 @@ pub(crate) struct Admission {
     all_burst: f64,
     ip_rate: f64,
     ip_burst: f64,
-    per_ip: usize,
     /// First packets without and with a token. Those with one have their own share, so that clients that have answered
     /// a Retry are not crowded out by those that never will.
     initials: [Bucket; 2],
     initials_rate: f64,
     // SipHash: peers choose these keys.
     addresses: HashMap<IpAddr, Address>,
-    keys: HashMap<[u8; 32], usize>,
+    peers: HashMap<PeerId, CountedPeer>,
     swept: Instant,
 }
 
@@ -97,9 +122,8 @@ impl Admission {
             all_burst,
             ip_rate: f64::from(config.connects_per_ip_per_minute) / 60.0,
             ip_burst: f64::from(config.connects_per_ip_per_minute.max(1)),
-            per_ip: config.connections_per_ip,
             addresses: HashMap::new(),
-            keys: HashMap::new(),
+            peers: HashMap::new(),
             swept: now,
         }
     }
@@ -132,9 +156,6 @@ impl Admission {
         if !address.bucket.has() {
             return Err(Refusal::IpRate);
         }
-        if address.open >= self.per_ip {
-            return Err(Refusal::IpCount);
-        }
         address.bucket.take();
         address.open += 1;
         self.all.take();
@@ -147,25 +168,29 @@ impl Admission {
         address.open -= 1;
     }
 
-    /// A connection has shown `key`, which may have `max` connections: false if it has that many already.
-    pub(crate) fn enter_key(&mut self, key: [u8; 32], max: usize) -> bool {
-        let open = self.keys.entry(key).or_default();
-        let admitted = *open < max;
-        if admitted {
-            *open += 1;
-        } else if *open == 0 {
-            self.keys.remove(&key);
+    /// A peer, which may have `max` connections, has opened one: false if it has that many already.
+    pub(crate) fn enter_peer(&mut self, peer: PeerId, max: usize, now: Instant) -> bool {
+        let open = self.peers.get(&peer).map_or(0, |counted| counted.open);
+        if open >= max {
+            return false;
         }
-        admitted
+        let fresh = || CountedPeer { open: 0, window: Window { start: now, count: 0 } };
+        self.peers.entry(peer).or_insert_with(fresh).open += 1;
+        true
     }
 
-    /// A connection admitted under `key` has ended.
-    pub(crate) fn leave_key(&mut self, key: &[u8; 32]) {
-        let open = self.keys.get_mut(key).expect("it has entered");
-        *open -= 1;
-        if *open == 0 {
-            self.keys.remove(key);
+    /// A connection of a peer that has entered has ended.
+    pub(crate) fn leave_peer(&mut self, peer: &PeerId) {
+        let counted = self.peers.get_mut(peer).expect("it has entered");
+        counted.open -= 1;
+        if counted.open == 0 {
+            self.peers.remove(peer);
         }
+    }
+
+    /// The window of a peer that has entered.
+    pub(crate) fn window(&mut self, peer: &PeerId) -> &mut Window {
+        &mut self.peers.get_mut(peer).expect("it has entered").window
     }
 
     /// Removes addresses without connections whose bucket is full again.
@@ -213,7 +238,6 @@ mod tests {
 
     fn config() -> ServerConfig {
         ServerConfig {
-            connections_per_ip: 3,
             connects_per_ip_per_minute: 6,
             connects_per_second: 10,
             connects_burst: 10,
@@ -222,18 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn address_has_count_and_rate() {
+    fn address_has_a_rate() {
         let start = Instant::now();
         let mut door = Admission::new(&config(), start);
         let ip: IpAddr = "10.0.0.1".parse().unwrap();
-        for _ in 0..3 {
-            assert_eq!(door.enter(ip, start), Ok(()));
-        }
-        assert_eq!(door.enter(ip, start), Err(Refusal::IpCount));
-        for _ in 0..3 {
-            door.leave(ip);
-        }
-        for _ in 0..3 {
+        for _ in 0..6 {
             assert_eq!(door.enter(ip, start), Ok(()));
             door.leave(ip);
         }
@@ -257,27 +274,30 @@ mod tests {
 
     #[test]
     fn ipv6_counts_by_prefix_and_mapped_ipv4_as_ipv4() {
-        let start = Instant::now();
-        let mut door = Admission::new(&config(), start);
-        for host in ["fd00::1", "fd00::2", "fd00::ffff:1"] {
-            assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
-        }
-        assert_eq!(door.enter("fd00::9".parse().unwrap(), start), Err(Refusal::IpCount));
-        assert_eq!(door.enter("fd00:0:0:1::9".parse().unwrap(), start), Ok(()));
-        for host in ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.1"] {
-            assert_eq!(door.enter(host.parse().unwrap(), start), Ok(()));
-        }
-        assert_eq!(door.enter("10.0.0.1".parse().unwrap(), start), Err(Refusal::IpCount));
+        let peer = |host: &str| PeerId::of_address(host.parse().unwrap());
+        assert_eq!(peer("fd00::1"), peer("fd00::ffff:1"));
+        assert_ne!(peer("fd00::1"), peer("fd00:0:0:1::1"));
+        assert_eq!(peer("10.0.0.1"), peer("::ffff:10.0.0.1"));
+        assert_ne!(peer("10.0.0.1"), peer("10.0.0.2"));
     }
 
     #[test]
-    fn key_has_a_count() {
-        let mut door = Admission::new(&config(), Instant::now());
-        assert!(door.enter_key([1; 32], 2) && door.enter_key([1; 32], 2));
-        assert!(!door.enter_key([1; 32], 2));
-        assert!(door.enter_key([2; 32], 2));
-        door.leave_key(&[1; 32]);
-        assert!(door.enter_key([1; 32], 2));
+    fn peer_has_a_count_and_one_window() {
+        let start = Instant::now();
+        let mut door = Admission::new(&config(), start);
+        let [one, other] = [PeerId::Key([1; 32]), PeerId::Key([2; 32])];
+        assert!(door.enter_peer(one, 2, start) && door.enter_peer(one, 2, start));
+        assert!(!door.enter_peer(one, 2, start));
+        assert!(door.enter_peer(other, 2, start));
+        door.window(&one).count = 7;
+        assert_eq!((door.window(&one).count, door.window(&other).count), (7, 0));
+        door.leave_peer(&one);
+        assert!(door.enter_peer(one, 2, start));
+        assert_eq!(door.window(&one).count, 7, "its other connection is still open");
+        door.leave_peer(&one);
+        door.leave_peer(&one);
+        assert!(door.enter_peer(one, 2, start));
+        assert_eq!(door.window(&one).count, 0);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Limits and tuning of the server and the client, as typed data.
 //!
-//! memory  a server holds, in bytes, `connections_max` × (24 KiB + 64 × `streams_concurrent`) for
+//! memory  a server holds, in bytes, [`ServerConfig::slots_max`] × (24 KiB + 64 × `streams_concurrent`) for
 //!         idle connections; per connection at most [`ServerConfig::unread_bytes_max`] that wait to
 //!         be read, however the peer cuts its streams; `reassembly_bytes_max` of unfinished streams
 //!         in all; and about 100 B for each of at most 65,536 addresses. An address or key has this
-//!         `connections_per_ip` or `connections_per_key` times
+//!         `connections_per_ip` or `connections_per_staked_key` times
 //! source  the defaults of Agave 4.2 (crates solana-streamer and solana-tls-utils)
 
 use std::sync::Arc;
@@ -41,15 +41,16 @@ pub(crate) const fn held_bytes_max(streams_concurrent: u32) -> usize {
 /// Limits of a [`crate::Server`].
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Maximum connections, half-open ones included. At the limit, the connection without a transaction for longest is
-    /// evicted if it has been idle for `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and 2000
-    /// staked.
+    /// Maximum open connections of peers without stake, and of those with stake for which `staked_connections_max` has
+    /// no room. At the limit, the one without a transaction for longest is evicted if it has been idle for
+    /// `evict_idle`; else the newcomer is refused. Agave: 2000, and it evicts the oldest however short they are idle.
     pub connections_max: usize,
-    /// Maximum connections that show the same key. Agave: 8 unstaked.
-    pub connections_per_key: usize,
+    /// Maximum open connections of peers with stake, beside those. Agave: 2000.
+    pub staked_connections_max: usize,
     /// Maximum connections that show the same key, if it has stake. Agave: 16.
     pub connections_per_staked_key: usize,
-    /// Maximum connections from one IPv4 address or IPv6 /64. Agave: 8 unstaked.
+    /// Maximum connections from one IPv4 address or IPv6 /64 without stake, and of a key whose stake is too small to
+    /// count. Agave: 8.
     pub connections_per_ip: usize,
     /// Maximum new connections per minute from one IPv4 address or IPv6 /64. Agave: 8.
     pub connects_per_ip_per_minute: u32,
@@ -73,11 +74,11 @@ pub struct ServerConfig {
     /// Maximum concurrent streams of a peer. Agave: 128 unstaked; a staked peer has 128 to 512 by its stake, here at
     /// least this many.
     pub streams_concurrent: u32,
-    /// Streams read per second and connection; beyond, the connection is not read until the next
-    /// window of 100 ms. `None` does not throttle. Agave: 200 unstaked.
+    /// Streams read per second from a peer without stake, over all of its connections; beyond, a connection is not read
+    /// until the next window of 100 ms. `None` does not throttle. Agave: 200.
     pub streams_per_second: Option<u32>,
     /// Streams read per second from all staked peers together; when they are at 95 % of it, each
-    /// has its stake's share of it, and no less than one without stake. `None` does not throttle.
+    /// has its stake's share of it, and more than one without stake. `None` does not throttle.
     /// Agave: 400,000.
     pub staked_streams_per_second: Option<u32>,
     /// Bytes that a peer may send on a connection before they are read. Agave: 8 MiB.
@@ -99,7 +100,7 @@ impl ServerConfig {
     pub fn agave() -> Self {
         Self {
             connections_max: 2000,
-            connections_per_key: 8,
+            staked_connections_max: 2000,
             connections_per_staked_key: 16,
             connections_per_ip: 8,
             connects_per_ip_per_minute: 8,
@@ -128,7 +129,7 @@ impl ServerConfig {
     pub fn local() -> Self {
         Self {
             connections_max: 512,
-            connections_per_key: 512,
+            staked_connections_max: 0,
             connections_per_staked_key: 512,
             connections_per_ip: 512,
             connects_per_ip_per_minute: 60_000,
@@ -139,6 +140,12 @@ impl ServerConfig {
             receive_window_bytes: 1 << 20,
             ..Self::agave()
         }
+    }
+
+    /// Maximum connections of all kinds: a quarter more than may be open, for handshakes, as in Agave.
+    pub fn slots_max(&self) -> usize {
+        let open = self.connections_max.saturating_add(self.staked_connections_max);
+        open.saturating_add(open.div_ceil(4))
     }
 
     /// The most memory that a connection can make the server hold in unread streams: their datagrams, 56 B for each

@@ -25,19 +25,19 @@ pub struct ServerCounters {
     pub retries_sent: u64,
     /// Attempts left unanswered: too many half-open connections.
     pub refused_half_open: u64,
-    /// Attempts refused: all connections taken and none idle.
+    /// Attempts refused, and connections closed after the handshake (code 4): all are taken, and none is idle.
     pub refused_connections_max: u64,
     /// Attempts left unanswered: too many new connections in all.
     pub refused_rate: u64,
     /// Attempts left unanswered: too many new connections from the address.
     pub refused_ip_rate: u64,
-    /// Attempts refused: too many connections from the address.
+    /// Connections closed after the handshake: too many from the address (code 4).
     pub refused_ip_count: u64,
     /// Attempts left unanswered: the table of addresses is full.
     pub refused_ip_table: u64,
     /// Attempts whose first packet was malformed.
     pub refused_malformed: u64,
-    /// Connections closed after the handshake: too many with the same key (code 4).
+    /// Connections closed after the handshake: too many with the same key, which has stake (code 4).
     pub refused_key_count: u64,
     /// Handshakes begun.
     pub handshakes_begun: u64,

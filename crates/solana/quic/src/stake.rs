@@ -16,6 +16,10 @@ const STREAMS_MIN: u32 = 128;
 const STREAMS_MAX: u32 = 512;
 const STREAMS_TOTAL: u32 = 100_000;
 
+/// A share of all stake below this counts as none: of all streams in a window of 100 ms, 500 a millisecond, it is less
+/// than one.
+const SHARE_MIN: f64 = 1.0 / 50_000.0;
+
 /// Length of an interval; the load of staked peers is averaged over this many of them.
 const INTERVAL: Duration = Duration::from_millis(5);
 const INTERVALS: f64 = 40.0;
@@ -52,6 +56,11 @@ impl Stakes {
     pub fn share(&self, key: &[u8; 32]) -> Option<f64> {
         let stake = self.0.by_key.get(key)?;
         Some(*stake as f64 / self.0.total as f64)
+    }
+
+    /// The share by which a peer's limits go: `None` if it is too small to count.
+    pub(crate) fn counted_share(&self, key: &[u8; 32]) -> Option<f64> {
+        self.share(key).filter(|share| *share >= SHARE_MIN)
     }
 }
 
@@ -113,6 +122,8 @@ mod tests {
         let share = |n| stakes.share(&[n; 32]);
         assert_eq!((share(1), share(2), share(3)), (Some(1e-5), Some(0.00999), Some(0.99)));
         assert_eq!((share(4), share(5)), (None, None));
+        let counted = |n| stakes.counted_share(&[n; 32]);
+        assert_eq!((counted(1), counted(2), counted(5)), (None, Some(0.00999), None));
         let streams = [0.0, 1e-5, 0.001, 0.0038, 0.004, 1.0].map(streams_concurrent);
         // 128 + 0.001 × 99,872 = 227.9; 128 + 0.0038 × 99,872 = 507.5.
         assert_eq!(streams, [128, 128, 227, 507, 512, 512]);

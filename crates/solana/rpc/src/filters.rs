@@ -45,7 +45,7 @@ impl Filters {
     pub fn of(options: Options<'_>) -> Result<Self, Failure> {
         let Some(values) = options.list("filters")? else { return Ok(Self::default()) };
         if values.len() > FILTERS_MAX {
-            return Err(Failure::invalid_params(format!("Too many filters provided; max {FILTERS_MAX}")));
+            return Err(Failure::refused_params(format!("Too many filters provided; max {FILTERS_MAX}")));
         }
         values.iter().enumerate().map(|(index, value)| read(index, value)).collect::<Result<_, _>>().map(Self)
     }

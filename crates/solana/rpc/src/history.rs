@@ -138,6 +138,7 @@ mod tests {
             fec_set_index: 0,
             reference_tick: 0,
             last_in_slot: true,
+            ends_batch: None,
             merkle_root: [2; 32],
             chained_root: [3; 32],
             signature: [4; 64],

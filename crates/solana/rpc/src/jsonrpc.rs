@@ -100,6 +100,11 @@ impl Failure {
         Self::new(INVALID_PARAMS, format!("{WRONG_PARAMS}{message}"))
     }
 
+    /// The parameters are valid and refused, in the cluster's words: `message` is all that the client gets.
+    pub fn refused_params(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
     /// The method is reserved for the node's owner.
     pub fn forbidden(method: &str, has_token: bool) -> Self {
         let who = match has_token {
@@ -206,10 +211,14 @@ impl Failure {
         Self::new(-32012, message.to_string())
     }
 
-    /// The node is unhealthy.
-    pub fn unhealthy(message: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
-        Self::new(UNHEALTHY, format!("Node is unhealthy: {message}"))
-            .with_data(json!({ "numSlotsBehind": slots_behind }))
+    /// The node is unhealthy, in the cluster's words; `reason` is with the data.
+    pub fn unhealthy(reason: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
+        let message = match slots_behind {
+            Some(behind) => format!("Node is behind by {behind} slots"),
+            None => "Node is unhealthy".into(),
+        };
+        let data = json!({ "numSlotsBehind": slots_behind, "reason": reason.to_string() });
+        Self::new(UNHEALTHY, message).with_data(data)
     }
 
     /// The node keeps no transaction history.

@@ -107,8 +107,7 @@ impl<'a> Params<'a> {
 /// The strings of an array of at most `count`.
 fn texts<'a>(values: &'a [Value], count: usize, place: &dyn Fn(usize) -> String) -> Result<Vec<&'a str>, Failure> {
     if values.len() > count {
-        let given = values.len();
-        return Err(Failure::invalid_params(format!("Too many inputs provided; max {count}, found {given}")));
+        return Err(Failure::refused_params(format!("Too many inputs provided; max {count}")));
     }
     let text = |(at, value): (usize, &'a Value)| value.as_str().ok_or_else(|| wrong(&place(at), "a string", value));
     values.iter().enumerate().map(text).collect()

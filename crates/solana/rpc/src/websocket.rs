@@ -84,7 +84,7 @@ impl Caller {
         let id = params.at_most(1)?.number(0, "subscription")?;
         match self.hub.unsubscribe(self.number, name, id) {
             true => Ok(json!(true)),
-            false => Err(Failure::invalid_params("Invalid subscription id.")),
+            false => Err(Failure::refused_params("Invalid subscription id.")),
         }
     }
 

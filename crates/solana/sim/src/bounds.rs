@@ -29,9 +29,9 @@ impl Default for Bounds {
     fn default() -> Self {
         let server = boot::server_config(&Config::default().tiles.quic);
         let bounds = [
-            ("quic", "connections", server.connections_max),
+            ("quic", "connections", server.slots_max()),
             ("quic", "half_open", server.half_open_max),
-            ("quic", "unread_bytes", server.connections_max.saturating_mul(server.unread_bytes_max())),
+            ("quic", "unread_bytes", server.slots_max().saturating_mul(server.unread_bytes_max())),
             ("quic", "staked_identities", STAKED_MAX),
             ("dedup", "remembered", DEDUP_HISTORY),
             ("pack", "pending", PACK_CAPACITY + pack::LOOKUPS_MAX),

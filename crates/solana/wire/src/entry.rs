@@ -253,6 +253,17 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// Whether the next part begins a batch, or the block is at its end.
+    pub fn is_between_batches(&self) -> bool {
+        self.entries_left == 0 && self.transactions_left == 0
+    }
+
+    /// Continues at byte `at` of the block, where a batch begins. Only between batches.
+    pub fn skip_to(&mut self, at: usize) {
+        debug_assert!(self.is_between_batches(), "the batch is not at its end");
+        self.at = at;
+    }
+
     /// The next part of `block`; `None` at its end. After an error the cursor must not be used any more.
     ///
     /// # Errors
@@ -360,6 +371,26 @@ mod tests {
             let torn = [&one[..], &one[..len]].concat();
             assert_eq!(walk(&torn).unwrap_err(), parse_all(&one[..len]).unwrap_err(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn a_cursor_skips_what_follows_a_batch() {
+        let one = batch();
+        let block = [&one[..], b"anything", &one[..]].concat();
+        let (mut cursor, mut counts) = (Cursor::default(), vec![]);
+        for (start, end) in [(0, one.len() + 8), (one.len() + 8, block.len())] {
+            assert!(cursor.is_between_batches());
+            cursor.skip_to(start);
+            loop {
+                if let Some(Part::Entry { transaction_count, .. }) = cursor.next(&block[..end]).unwrap() {
+                    counts.push(transaction_count);
+                }
+                if cursor.is_between_batches() {
+                    break;
+                }
+            }
+        }
+        assert_eq!(counts, [0, 3, 0, 3]);
     }
 
     #[test]

@@ -71,6 +71,7 @@ impl Sets {
             fec_set_index: 32 * (self.number - 1),
             reference_tick: 9,
             last_in_slot: self.number == SLOT,
+            ends_batch: None,
             merkle_root: [self.number as u8; 32],
             chained_root: [1; 32],
             signature: [2; 64],

@@ -8,7 +8,7 @@ use hearth_wire::{Signature, Txn};
 
 use crate::archive::{SLOTS_MAX, SlotStatuses};
 use crate::block::BlockSummary;
-use crate::blockstore::{Reader, StoreError, entries};
+use crate::blockstore::{Reader, StoreError};
 use crate::status_cache::LandedStatus;
 
 /// Why the transactions of the last 300 blocks are not known.
@@ -69,7 +69,7 @@ pub fn last_statuses(
             break;
         }
         let stored = blocks.block(slot)?.ok_or(StatusesError::Unknown { slot })?;
-        let entries = entries(&stored.data).map_err(|source| StatusesError::Entries { slot, source })?;
+        let entries = stored.entries().map_err(|source| StatusesError::Entries { slot, source })?;
         let transactions = entries.iter().flat_map(|entry| entry.transactions());
         all.push(of_block(slot, transactions, &landed).ok_or(StatusesError::Unknown { slot })?);
         slot = stored.info.parent_slot;

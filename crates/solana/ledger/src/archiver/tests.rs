@@ -183,6 +183,7 @@ fn append(store: &mut BlockStore, (parent_slot, slot): (u64, u64), data: &[u8]) 
         fec_set_index: 0,
         reference_tick: 0,
         last_in_slot: true,
+        ends_batch: None,
         merkle_root: [slot as u8; 32],
         chained_root: [parent_slot as u8; 32],
         signature: [0; 64],

@@ -28,6 +28,7 @@ mod working_set;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use hearth_wire::consts::BPF_LOADER_UPGRADEABLE;
 use hearth_wire::vote::is_vote;
 use hearth_wire::{Hash, Pubkey, Txn};
 use parking_lot::{Mutex, RwLock};
@@ -44,10 +45,11 @@ pub use transfer::TransferRules;
 
 use crate::account::Account;
 use crate::blockhash::BlockhashQueue;
-use crate::cost::Cost;
+use crate::cost::{Cost, LandedCost, allocated_bytes};
 use crate::error::TransactionError;
 use crate::features::ActiveFeatures;
 use crate::fees::Fee;
+use crate::programs::is_reserved;
 use crate::stakes::EpochStakes;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
@@ -93,6 +95,15 @@ impl Outcome {
             Self::Committed(landed) => Cost::actual(txn, landed.compute_units, landed.loaded_bytes).total(),
             _ => 0,
         }
+    }
+
+    /// What `txn` takes of its block's limits; nothing if it did not land.
+    pub fn landed_cost(&self, txn: &Txn<'_>) -> LandedCost {
+        if !self.is_committed() {
+            return LandedCost::default();
+        }
+        let bounded = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        LandedCost { units: bounded(self.cost(txn)), allocated_bytes: bounded(allocated_bytes(txn)) }
     }
 }
 
@@ -261,6 +272,25 @@ impl Bank {
             touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
             touched.extend(loaded.readonly().iter().map(|key| (hash(key), false)));
         }
+    }
+
+    /// Appends the accounts that a transaction may write, each of which its block charges for it. Neither reserved
+    /// accounts nor the programs that it calls are among them, whatever its message says.
+    pub fn charged(&self, txn: &Txn<'_>, charged: &mut Vec<AccountHash>) {
+        let accounts = &self.shared.accounts;
+        let mut loaded = LoadedAddresses::default();
+        if txn.loaded_count() != 0 {
+            self.shared.hashing.complete(accounts);
+            // It has landed, so the lookup succeeds.
+            loaded = LoadedAddresses::resolve(txn, accounts, self.slot).unwrap_or_default();
+        }
+        let keys = || txn.account_keys().iter().chain(loaded.all());
+        let has_loader = keys().any(|key| *key == BPF_LOADER_UPGRADEABLE);
+        let is_called = |at: usize| txn.instructions().any(|call| usize::from(call.program_id_index) == at);
+        let may_write =
+            |at: usize, key: &Pubkey| txn.is_writable(at) && !is_reserved(key) && (has_loader || !is_called(at));
+        let written = keys().enumerate().filter(|(at, key)| may_write(*at, key));
+        charged.extend(written.map(|(_, key)| accounts.hashed(key).hash));
     }
 
     /// Simulates a transaction on the current state; nothing changes.

@@ -47,12 +47,63 @@ pub struct Block {
     pub block_id: [u8; 32],
     /// The sets' data in order; up to the first missing set if the block is not whole.
     pub data: Vec<u8>,
+    /// Where each batch of entries ends in the data, as its shreds say. `None` if a record of the block does not say.
+    pub batch_ends: Option<Vec<u32>>,
 }
 
 impl From<&SlotEntry> for SlotInfo {
     fn from(e: &SlotEntry) -> Self {
         let SlotEntry { slot, parent_slot, set_count, complete, first, .. } = *e;
         Self { slot, parent_slot, set_count, whole: complete, place: first.to_bits() }
+    }
+}
+
+/// A block's sets, joined in their order.
+#[derive(Default)]
+struct JoinedSets {
+    /// Sets of the whole block.
+    set_count: usize,
+    data: Vec<u8>,
+    batch_ends: Option<Vec<u32>>,
+    /// Index of the next set's first shred.
+    next: u32,
+    /// Merkle root of the last joined set.
+    block_id: [u8; 32],
+    /// Sets that were appended before one that precedes them.
+    early: BTreeMap<u32, EarlySet>,
+}
+
+struct EarlySet {
+    merkle_root: [u8; 32],
+    ends_batch: Option<bool>,
+    data: Vec<u8>,
+}
+
+impl JoinedSets {
+    fn add(&mut self, set: &FecSetRecord<'_>) {
+        let &FecSetRecord { fec_set_index, merkle_root, ends_batch, data, .. } = set;
+        if fec_set_index != self.next {
+            self.early.insert(fec_set_index, EarlySet { merkle_root, ends_batch, data: data.to_vec() });
+            return;
+        }
+        self.append(merkle_root, ends_batch, data);
+        while let Some(set) = self.early.remove(&self.next) {
+            self.append(set.merkle_root, set.ends_batch, &set.data);
+        }
+    }
+
+    fn append(&mut self, merkle_root: [u8; 32], ends_batch: Option<bool>, data: &[u8]) {
+        if self.next == 0 {
+            self.data.reserve_exact(data.len() * self.set_count);
+        }
+        self.data.extend_from_slice(data);
+        match ends_batch {
+            None => self.batch_ends = None,
+            Some(false) => {}
+            Some(true) => self.batch_ends.iter_mut().for_each(|ends| ends.push(self.data.len() as u32)),
+        }
+        self.next += SHREDS_PER_SET;
+        self.block_id = merkle_root;
     }
 }
 
@@ -122,29 +173,13 @@ impl Reader {
     /// [`StoreError::Corrupt`] if bytes on disk changed, [`StoreError::Io`] if they cannot be read.
     pub fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
         let Some(entry) = self.entry(slot) else { return Ok(None) };
-        let mut data = Vec::new();
-        let (mut next, mut block_id) = (0, [0; 32]);
-        // Sets that were appended before one that precedes them.
-        let mut early: BTreeMap<u32, ([u8; 32], Vec<u8>)> = BTreeMap::new();
-        let there = self.visit(&entry, |set| {
-            if set.fec_set_index != next {
-                early.insert(set.fec_set_index, (set.merkle_root, set.data.to_vec()));
-                return;
-            }
-            if next == 0 {
-                data.reserve_exact(set.data.len() * entry.set_count as usize);
-            }
-            data.extend_from_slice(set.data);
-            (next, block_id) = (next + SHREDS_PER_SET, set.merkle_root);
-            while let Some((root, bytes)) = early.remove(&next) {
-                data.extend_from_slice(&bytes);
-                (next, block_id) = (next + SHREDS_PER_SET, root);
-            }
-        })?;
-        if !there {
+        let mut sets =
+            JoinedSets { set_count: entry.set_count as usize, batch_ends: Some(vec![]), ..Default::default() };
+        if !self.visit(&entry, |set| sets.add(set))? {
             return Ok(None);
         }
-        Ok(Some(Block { info: (&entry).into(), block_id, data }))
+        let JoinedSets { block_id, data, batch_ends, .. } = sets;
+        Ok(Some(Block { info: (&entry).into(), block_id, data, batch_ends }))
     }
 
     /// Calls `visit` with each FEC set of a slot, in the order in which they were appended. False if the slot is not

@@ -36,6 +36,9 @@ const KIND_COMPLETE: u32 = 3;
 const KIND_DISCARD: u32 = 4;
 const KIND_DUMP: u32 = 5;
 const FLAG_LAST: u8 = 1;
+/// The set continues its batch in the next set, or ends it. Older records have 0 there.
+const BATCH_CONTINUES: u8 = 1;
+const BATCH_ENDS: u8 = 2;
 
 const _: () = assert!(
     RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8)
@@ -54,6 +57,8 @@ pub struct FecSetRecord<'a> {
     pub reference_tick: u8,
     /// Whether this set ends the block.
     pub last_in_slot: bool,
+    /// Whether its last data shred ends a batch of entries; `None` in a record that does not say so.
+    pub ends_batch: Option<bool>,
     /// Merkle root over the set's shreds.
     pub merkle_root: [u8; 32],
     /// Merkle root of the previous set (for the first set, the parent's last).
@@ -170,6 +175,11 @@ pub(super) fn encode_set(
     body[16..20].copy_from_slice(&set.fec_set_index.to_le_bytes());
     body[20] = if set.last_in_slot { FLAG_LAST } else { 0 };
     body[21] = set.reference_tick;
+    body[22] = match set.ends_batch {
+        None => 0,
+        Some(false) => BATCH_CONTINUES,
+        Some(true) => BATCH_ENDS,
+    };
     body[24..28].copy_from_slice(&(set.data.len() as u32).to_le_bytes());
     body[32..64].copy_from_slice(&set.merkle_root);
     body[64..96].copy_from_slice(&set.chained_root);
@@ -232,6 +242,11 @@ fn decode_set(body: &[u8]) -> Option<FecSetRecord<'_>> {
         fec_set_index: u32_at(head, 16),
         reference_tick: head[21],
         last_in_slot: head[20] & FLAG_LAST != 0,
+        ends_batch: match head[22] {
+            BATCH_CONTINUES => Some(false),
+            BATCH_ENDS => Some(true),
+            _ => None,
+        },
         merkle_root: array_at(head, 32),
         chained_root: array_at(head, 64),
         signature: array_at(head, 96),
@@ -297,12 +312,14 @@ mod tests {
     const AT: LogPosition = LogPosition::new(3, 4096);
 
     fn bytes_of(data: &[u8]) -> Vec<u8> {
+        let ends_batch = [None, Some(false), Some(true)][data.len() % 3];
         let set = FecSetRecord {
             slot: 7,
             parent_slot: 5,
             fec_set_index: 64,
             reference_tick: 63,
             last_in_slot: true,
+            ends_batch,
             merkle_root: [1; 32],
             chained_root: [2; 32],
             signature: [3; 64],

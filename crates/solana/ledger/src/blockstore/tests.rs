@@ -22,6 +22,7 @@ pub(super) fn set_of(slot: u64, number: u32, last: bool, data: &[u8]) -> FecSetR
         fec_set_index: number * 32,
         reference_tick: 9,
         last_in_slot: last,
+        ends_batch: None,
         merkle_root: [number as u8; 32],
         chained_root: [slot as u8; 32],
         signature: [7; 64],
@@ -106,6 +107,34 @@ fn an_unfinished_slot_goes_on_after_reopening() {
     assert_eq!(store.append_set(&set_of(3, 1, false, &data[1])).unwrap(), AppendResult::Duplicate);
     let block = store.reader().block(3).unwrap().unwrap();
     assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
+}
+
+#[test]
+fn a_block_knows_where_its_batches_end() {
+    use hearth_wire::entry::{write_batch_header, write_entry};
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
+    let batch = |hash: u8| {
+        let mut bytes = vec![];
+        write_batch_header(1, &mut bytes);
+        write_entry(1, &[hash; 32], 0, &[], &mut bytes);
+        bytes
+    };
+    let first = [&batch(1)[..], b"ignored"].concat();
+    let second = batch(2);
+    // The first batch is in two sets, and the last set comes first.
+    let sets = [(2, true, &second[..], true), (0, false, &first[..20], false), (1, false, &first[20..], true)];
+    for (number, last, data, ends) in sets {
+        store.append_set(&FecSetRecord { ends_batch: Some(ends), ..set_of(3, number, last, data) }).unwrap();
+    }
+    let block = store.reader().block(3).unwrap().unwrap();
+    assert_eq!(block.batch_ends, Some(vec![first.len() as u32, (first.len() + second.len()) as u32]));
+    let hashes: Vec<u8> = block.entries().unwrap().iter().map(|entry| entry.hash[0]).collect();
+    assert_eq!(hashes, [1, 2]);
+    // A record of an older version does not say so.
+    store.append_set(&set_of(4, 0, true, &second)).unwrap();
+    let block = store.reader().block(4).unwrap().unwrap();
+    assert_eq!((block.batch_ends.clone(), block.entries().unwrap().len()), (None, 1));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
-use hearth_pipeline::replay::{ReplayTile, position};
+use hearth_pipeline::replay::{ReplayTile, Rules, position};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
     Clocks, Core, CoreConfig, Membership, NoFiles, SoloDriver, Start, Tower, TowerError, Writer, saved_tower,
@@ -27,10 +27,12 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 
 use super::identity::{Desks, IdentitySwitch, node_of};
+use super::tiles::replay_limits;
 use super::voting::{self, VotingDecision};
 use super::{BootError, Chain, Peers};
 use crate::config::Config;
 use crate::peers::divergence::{DivergenceError, DivergenceWatch, HashQuery};
+use crate::replay::rules;
 
 /// The state that tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
@@ -130,7 +132,7 @@ impl Consensus {
             ledger: ledger.clone(),
             block_id,
             blocks,
-            rules: crate::replay::rules(genesis),
+            rules: Rules { limits: replay_limits(&config.development.bench), ..rules(genesis) },
             records: chain.history.is_some(),
             failure: watch.replay.clone(),
         };

@@ -62,6 +62,7 @@ fn chain(config: &Config, folder: &Path, blocks: &[(u64, u64)]) {
             fec_set_index: 0,
             reference_tick: 0,
             last_in_slot: true,
+            ends_batch: None,
             merkle_root: hash,
             chained_root: before,
             signature: [0; 64],

@@ -14,7 +14,6 @@ use base64::prelude::BASE64_STANDARD;
 use hearth_command::numbers::grouped;
 use hearth_command::output::CommandOutput;
 use hearth_command::progress::Progress;
-use hearth_ledger::blockstore::entries;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
@@ -46,7 +45,7 @@ fn each(
     for info in chain.blocks(slots)?.filter(|info| info.whole) {
         progress.tell(|| format!("exporting: slot {} of {last}, {} transactions", info.slot, grouped(count)));
         let (block, slot) = (chain.block(info.slot)?, info.slot);
-        let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
+        let entries = block.entries().map_err(|source| LedgerError::Entries { slot, source })?;
         let txns: Vec<_> = entries.iter().flat_map(|entry| entry.transactions()).collect();
         let blockhash = entries.last().map(|entry| encode_32(entry.hash).to_string());
         let head = json!({

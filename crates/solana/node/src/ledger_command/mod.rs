@@ -21,7 +21,7 @@ use hearth_command::output::CommandOutput;
 use hearth_command::shell;
 use hearth_ledger::archive::ArchiveError;
 use hearth_ledger::archiver::StatusesError;
-use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy, entries};
+use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
 use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
@@ -335,7 +335,7 @@ fn list(chain: &OfflineChain, slots: &Slots, say: &CommandOutput) -> Result<(), 
             continue;
         }
         let block = chain.block(slot)?;
-        let entries = entries(&block.data).map_err(|source| LedgerError::Entries { slot, source })?;
+        let entries = block.entries().map_err(|source| LedgerError::Entries { slot, source })?;
         let txns: usize = entries.iter().map(|entry| entry.transactions().count()).sum();
         let (count, bytes) = (entries.len(), block.data.len());
         say.line(format_args!("{slot:>10} {parent_slot:>10} {set_count:>6} {count:>8} {txns:>8} {bytes:>10}"));

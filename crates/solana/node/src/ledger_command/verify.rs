@@ -17,7 +17,7 @@ use hearth_command::output::{CommandOutput, plural};
 use hearth_command::progress::{Progress, megabytes};
 use hearth_crypto::ed25519::verify_strict;
 use hearth_keys as keys;
-use hearth_ledger::blockstore::{Block, entries};
+use hearth_ledger::blockstore::Block;
 use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
@@ -271,7 +271,7 @@ fn hashes(
     found: &mut Findings<'_>,
 ) -> Option<Hash> {
     let slot = block.info.slot;
-    let entries = match entries(&block.data) {
+    let entries = match block.entries() {
         Ok(entries) => entries,
         Err(why) => {
             found.wrong(format_args!("slot {slot}: {why}"));

@@ -296,8 +296,7 @@ fn threads_come_to_what_one_after_the_other_does() {
             let ledger = world.ledger();
             let recording = Some(RecorderConfig { key: world.key.clone(), extended: true });
             let mut pool = Pool::new(workers, &WorkerConfig { table_bytes: 1 << 20, recording });
-            let config = world.genesis.config();
-            let rules = Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick };
+            let rules = rules(&world.genesis);
             let parent_hash = ledger.recent_blocks(1)[0].blockhash;
             let job = Job { rules, slot: 2, parent: 1, parent_hash, is_known: false, records: true };
             let executed = pool.block(&ledger, job, &data).unwrap_or_else(|why| panic!("seed {seed}: {why}"));

@@ -4,11 +4,11 @@
 //! writes  messages
 //! memory  the link's; the places of one order
 
-use hearth_ledger::{Outcome, TransactionError};
+use hearth_ledger::{LandedCost, Outcome, TransactionError};
 
 use super::order::{Failure, ORDER_ENTRIES, TransactionRange, Work, WorkOrder};
-use crate::links::MICROBLOCK_MTU;
 use crate::links::codec::{Reader, TRUSTED, Writer, writer};
+use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS};
 use crate::poh::check::ChainEntry;
 
 /// An order: work on a block for one worker.
@@ -81,14 +81,20 @@ impl ExecOrder {
 const _: () = assert!(ExecOrder::HEADER + 32 + ORDER_ENTRIES * ExecOrder::ENTRY <= MICROBLOCK_MTU);
 
 /// The outcome of an order. The history, if any, precedes it in frags with the same tag, which is the order's id.
-pub struct ExecVerdict;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecVerdict {
+    /// Why the block is wrong, if it is.
+    pub failure: Option<Failure>,
+    /// The cost of every transaction before the failure.
+    pub costs: Vec<LandedCost>,
+}
 
 impl ExecVerdict {
-    /// Bytes of a verdict.
-    pub const SIZE: usize = 1 + 4 + 8;
+    /// Maximum bytes of a verdict.
+    pub const SIZE_MAX: usize = 1 + 4 + 8 + 2 + MICROBLOCK_TXNS * (4 + 4);
 
     /// Writes a verdict; returns its size.
-    pub fn write(buffer: &mut [u8], failure: Option<Failure>) -> usize {
+    pub fn write(buffer: &mut [u8], failure: Option<Failure>, costs: &[LandedCost]) -> usize {
         let (kind, place, error) = match failure {
             None => (0, 0, 0),
             Some(Failure::Hash { entry }) => (1, entry, 0),
@@ -100,24 +106,33 @@ impl ExecVerdict {
                 Outcome::Committed(_) => unreachable!("what lands is no failure"),
             },
         };
-        Writer { buffer, at: 0 }.u8(kind).u32(place).u64(error).at
+        let mut w = Writer { buffer, at: 0 };
+        w.u8(kind).u32(place).u64(error).u16(costs.len() as u16);
+        for cost in costs {
+            w.u32(cost.units).u32(cost.allocated_bytes);
+        }
+        w.at
     }
 
-    /// Reads a verdict: `None` if the order succeeded.
-    pub fn read(payload: &[u8]) -> Option<Failure> {
+    /// Reads a verdict.
+    pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
-        let (kind, place, error) = (r.u8(), r.u32(), r.u64());
+        let (kind, place, error, count) = (r.u8(), r.u32(), r.u64(), r.u16());
         let outcome = |outcome| Some(Failure::Outcome { txn: place, outcome });
-        match kind {
+        let failure = match kind {
             0 => None,
             1 => Some(Failure::Hash { entry: place }),
             2 => Some(Failure::Signature { txn: place }),
             3 => outcome(Outcome::SlotEnded),
             4 => outcome(Outcome::Unsupported),
             _ => outcome(Outcome::NotCommitted(TransactionError::from_bits(error).expect(TRUSTED))),
-        }
+        };
+        let costs = (0..count).map(|_| LandedCost { units: r.u32(), allocated_bytes: r.u32() }).collect();
+        Self { failure, costs }
     }
 }
+
+const _: () = assert!(ExecVerdict::SIZE_MAX <= MICROBLOCK_MTU);
 
 #[cfg(test)]
 mod tests {
@@ -161,10 +176,13 @@ mod tests {
         ];
         let failures = outcomes.map(|outcome| Failure::Outcome { txn: 63, outcome }).into_iter();
         let failures = failures.chain([Failure::Hash { entry: 255 }, Failure::Signature { txn: 1 }]).map(Some);
-        for failure in failures.chain([None]) {
-            let mut buffer = [0; ExecVerdict::SIZE];
-            assert_eq!(ExecVerdict::write(&mut buffer, failure), ExecVerdict::SIZE);
-            assert_eq!(ExecVerdict::read(&buffer), failure);
+        let all: Vec<_> =
+            (0..MICROBLOCK_TXNS as u32).map(|n| LandedCost { units: u32::MAX - n, allocated_bytes: n }).collect();
+        for (count, failure) in failures.chain([None]).enumerate() {
+            let costs = if failure.is_none() { &all[..] } else { &all[..count] };
+            let mut buffer = [0; ExecVerdict::SIZE_MAX];
+            let size = ExecVerdict::write(&mut buffer, failure, costs);
+            assert_eq!(ExecVerdict::read(&buffer[..size]), ExecVerdict { failure, costs: costs.to_vec() });
         }
     }
 }

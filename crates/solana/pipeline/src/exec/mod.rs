@@ -129,7 +129,7 @@ impl Exec {
     /// Sends as much of the report as there is room for; its last frag completes the order. Returns `false` if the link
     /// is full: replay wakes this tile when it has room.
     fn send(&mut self, out: &mut Out<'_, Self>) -> bool {
-        let Some(Report { id, failure, history }) = &self.report else { return true };
+        let Some(Report { id, failure, history, costs }) = &self.report else { return true };
         while out.credits(self.replay, 1) > 0 {
             if self.sent < history.len() {
                 let end = history.len().min(self.sent + self.mtu);
@@ -137,7 +137,7 @@ impl Exec {
                 self.sent = end;
                 continue;
             }
-            out.publish_with(self.replay, *id, |buffer| ExecVerdict::write(buffer, *failure));
+            out.publish_with(self.replay, *id, |buffer| ExecVerdict::write(buffer, *failure, costs));
             out.count.orders += 1;
             out.count.orders_failed += u64::from(failure.is_some());
             self.report = None;

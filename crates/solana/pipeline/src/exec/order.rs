@@ -3,7 +3,7 @@
 //! memory  at most 64 transactions' places or 256 entries' hashes; a report holds the history of its batch
 //! drops   nothing: every order gets exactly one report
 
-use hearth_ledger::Outcome;
+use hearth_ledger::{LandedCost, Outcome};
 use hearth_wire::Hash;
 
 use crate::poh::check::ChainEntry;
@@ -69,6 +69,8 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// The history of every transaction before the failure, as one batch; empty if none is recorded.
     pub history: Vec<u8>,
+    /// The cost of every transaction before the failure.
+    pub costs: Vec<LandedCost>,
 }
 
 /// Why a block is invalid. Everything before this point in the order is valid.

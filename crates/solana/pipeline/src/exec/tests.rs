@@ -57,7 +57,7 @@ impl Trial {
     fn verdicts(&mut self) -> Vec<(u64, Option<Failure>)> {
         self.rig.run();
         let frags = self.rig.take(REPORTS);
-        frags.into_iter().map(|(id, payload)| (id, ExecVerdict::read(&payload))).collect()
+        frags.into_iter().map(|(id, payload)| (id, ExecVerdict::read(&payload).failure)).collect()
     }
 }
 
@@ -148,7 +148,10 @@ fn the_history_comes_in_pieces_before_the_verdict() {
     trial.rig.run();
     let frags = trial.rig.take_control(REPORTS);
     let (verdict, pieces) = frags.split_last().unwrap();
-    assert_eq!((verdict.0, ExecVerdict::read(&verdict.1)), (0, None));
+    let ExecVerdict { failure, costs } = ExecVerdict::read(&verdict.1);
+    assert_eq!((verdict.0, failure, costs.len()), (0, None, 64));
+    // A signature, two accounts, twelve bytes of data, a transfer, a page of loaded accounts.
+    assert!(costs.iter().all(|cost| (cost.units, cost.allocated_bytes) == (720 + 600 + 3 + 150 + 8, 0)));
     assert!(pieces.iter().all(|(control, _)| *control == MORE));
     let batch: Vec<u8> = pieces.iter().flat_map(|(_, piece)| piece).copied().collect();
     let read = Batch::read(&batch);

@@ -8,7 +8,7 @@
 
 use hearth_crypto::ed25519::{Verifier, VerifierConfig, VerifyError, VerifyItem};
 use hearth_ledger::history::BatchWriter;
-use hearth_ledger::{Bank, Executor, Outcome};
+use hearth_ledger::{Bank, Executor, LandedCost, Outcome};
 use hearth_wire::Txn;
 
 use super::order::{Failure, Report, TransactionRange, Work, WorkOrder};
@@ -46,6 +46,8 @@ pub struct Worker {
     verdicts: Vec<Result<(), VerifyError>>,
     executor: Executor,
     outcomes: Vec<Outcome>,
+    /// Costs of the executed transactions of the order.
+    costs: Vec<LandedCost>,
     recorder: Option<(BatchWriter, bool)>,
     chain: ChainCheck,
     /// How many transactions have verified signatures, and how many were executed.
@@ -66,6 +68,7 @@ impl Worker {
             verdicts: vec![],
             executor: Executor::new(),
             outcomes: vec![],
+            costs: vec![],
             recorder: config.recording.as_ref().map(recorder),
             chain: ChainCheck::new([0; 32]),
             checked: 0,
@@ -78,6 +81,7 @@ impl Worker {
     /// Starts an order.
     pub fn begin(&mut self, order: &WorkOrder) {
         self.report = None;
+        self.costs.clear();
         match &order.work {
             Work::Hash { before, .. } => self.chain = ChainCheck::new(*before),
             Work::Execute { txns, is_known, records } => {
@@ -100,7 +104,7 @@ impl Worker {
                 let verdict = self.chain.step(entries, STEP_HASHES);
                 self.report = verdict.map(|verdict| {
                     let failure = verdict.err().map(|entry| Failure::Hash { entry: entry as u32 });
-                    Report { id: order.id, failure, history: vec![] }
+                    Report { id: order.id, failure, history: vec![], costs: vec![] }
                 });
                 StepOutcome::Hashes
             }
@@ -157,6 +161,8 @@ impl Worker {
             }
         }
         let refused = self.outcomes.iter().position(|outcome| !outcome.is_committed());
+        let landed = slice.iter().zip(&self.outcomes).take(refused.unwrap_or(slice.len()));
+        self.costs.extend(landed.map(|(txn, outcome)| outcome.landed_cost(txn)));
         let failure = match refused {
             Some(at) => Some(Failure::Outcome { txn: (from + at) as u32, outcome: self.outcomes[at] }),
             None if self.executed < self.end => return slice.len(),
@@ -165,7 +171,7 @@ impl Worker {
         };
         let recorder = self.recorder.as_mut().filter(|_| records);
         let history = recorder.and_then(|(writer, _)| writer.finish().map(<[u8]>::to_vec)).unwrap_or_default();
-        self.report = Some(Report { id, failure, history });
+        self.report = Some(Report { id, failure, history, costs: std::mem::take(&mut self.costs) });
         slice.len()
     }
 }

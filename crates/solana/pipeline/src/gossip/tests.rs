@@ -224,6 +224,7 @@ fn two_nodes_meet_and_hear_each_others_votes() {
         fec_set_index: 0,
         reference_tick: 1,
         last_in_slot: true,
+        ends_batch: None,
         merkle_root: [1; 32],
         chained_root: [2; 32],
         signature: [3; 64],

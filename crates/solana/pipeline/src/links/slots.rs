@@ -162,7 +162,10 @@ pub struct PohEntryAt {
 }
 
 /// Bytes of an FEC set's message before its data.
-pub const SET_HEADER: usize = 8 + 8 + 4 + 1 + 1 + 32 + 32 + 64;
+pub const SET_HEADER: usize = 8 + 8 + 4 + 1 + 1 + 1 + 32 + 32 + 64;
+
+/// In place of whether a set ends a batch: that is not known.
+const BATCH_UNKNOWN: u8 = 2;
 
 /// Writes the message for a signed FEC set; returns its size.
 pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
@@ -172,6 +175,7 @@ pub fn write_set(set: &FecSetRecord<'_>, buffer: &mut [u8]) -> usize {
         .u32(set.fec_set_index)
         .u8(set.reference_tick)
         .u8(u8::from(set.last_in_slot))
+        .u8(set.ends_batch.map_or(BATCH_UNKNOWN, u8::from))
         .put(&set.merkle_root)
         .put(&set.chained_root)
         .put(&set.signature)
@@ -188,6 +192,10 @@ pub fn read_set(payload: &[u8]) -> FecSetRecord<'_> {
         fec_set_index: r.u32(),
         reference_tick: r.u8(),
         last_in_slot: r.u8() != 0,
+        ends_batch: match r.u8() {
+            BATCH_UNKNOWN => None,
+            ends => Some(ends != 0),
+        },
         merkle_root: *r.bytes(),
         chained_root: *r.bytes(),
         signature: *r.bytes(),

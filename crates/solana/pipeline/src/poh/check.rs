@@ -45,7 +45,7 @@ pub enum BlockError {
         /// Required number of ticks.
         expected: u64,
     },
-    /// A tick ends after a wrong number of hashes.
+    /// A tick ends after a wrong number of hashes, or has none of its own.
     #[error("tick {tick} has a wrong number of hashes")]
     InvalidTickHashCount {
         /// Index of the tick, from 0.
@@ -54,6 +54,20 @@ pub enum BlockError {
     /// Transactions follow the last tick.
     #[error("entries after the last tick")]
     TrailingEntry,
+}
+
+impl BlockError {
+    /// The variant's name in the cluster's sources.
+    pub fn cluster_name(&self) -> &'static str {
+        match self {
+            Self::InvalidEntryHash { .. } => "InvalidEntryHash",
+            Self::InvalidLastTick => "InvalidLastTick",
+            Self::TooFewTicks { .. } => "TooFewTicks",
+            Self::TooManyTicks { .. } => "TooManyTicks",
+            Self::InvalidTickHashCount { .. } => "InvalidTickHashCount",
+            Self::TrailingEntry => "TrailingEntry",
+        }
+    }
 }
 
 /// Counts the ticks and hashes of a block as its entries arrive.
@@ -113,7 +127,7 @@ impl TickCheck {
     fn count(&mut self, num_hashes: u64, is_tick: bool) -> Result<(), BlockError> {
         self.hashes = self.hashes.saturating_add(num_hashes);
         let wrong = match self.hashes_per_tick {
-            Some(expected) => is_tick && self.hashes != expected,
+            Some(expected) => is_tick && (num_hashes == 0 || self.hashes != expected),
             None => num_hashes > LOW_POWER_HASHES_MAX,
         };
         if wrong {

@@ -389,6 +389,11 @@ fn each_broken_rule_has_its_error() {
     }
     assert_eq!(verdict(&good, None, 4), Ok(good[7].1), "low power counts no hashes");
 
+    let mut without = good.clone();
+    without[2].0 += without[3].0;
+    without[3].0 = 0;
+    assert_eq!(verdict(&without, Some(10), 4), Err(BlockError::InvalidTickHashCount { tick: 1 }), "a tick has a hash");
+
     let trailing = [&good[..], &good[..1]].concat();
     assert_eq!(verdict(&trailing, Some(10), 4), Err(BlockError::TrailingEntry));
 

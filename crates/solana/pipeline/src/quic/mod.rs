@@ -76,13 +76,13 @@ with_server_counters! {
     refused_half_open,
     /// First packets of connections dropped unread: too many a second.
     initials_dropped,
-    /// Connection attempts refused: all connections are in use and none is idle.
+    /// Connections refused: all are in use and none is idle.
     refused_connections_max,
     /// Connection attempts left unanswered: too many new connections in all.
     refused_rate,
     /// Connection attempts left unanswered: too many new connections from the address.
     refused_ip_rate,
-    /// Connection attempts refused: too many connections from the address.
+    /// Connections closed: too many from the address, without stake.
     refused_ip_count,
     /// Connection attempts left unanswered: the table of addresses is full.
     refused_ip_table,

@@ -2,7 +2,8 @@
 //!
 //! reads   the block's bytes, with each call; reports of orders
 //! writes  the ledger: the slot starts and ends here; orders
-//! memory  for one block at a time: 8 B and the conflicts of each transaction, 73 B per entry, the history
+//! memory  for one block at a time: 16 B and the conflicts of each transaction, 73 B per entry, the history; in a block
+//!         that may exceed the limit of an account, 40 B per account
 //! drops   everything after the first fault: the block ends with an error that names it, and its slot may have started
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 //!
@@ -20,10 +21,12 @@ use std::sync::Arc;
 
 use hearth_crypto::merkle::MixinTree;
 use hearth_ledger::history::Batch;
-use hearth_ledger::{AccountHash, Bank, BlockSummary, Ledger};
+use hearth_ledger::{
+    AccountHash, Bank, BlockCosts, BlockLimits, BlockSummary, LandedCost, Ledger, Outcome, TransactionError,
+};
 use hearth_wire::Hash;
 use hearth_wire::base58::encode_64;
-use hearth_wire::entry::{Cursor, Part};
+use hearth_wire::entry::{Cursor, EntryError, EntryErrorKind, Part};
 use hearth_wire::txn::Txn;
 use hearth_wire::vote::is_vote;
 
@@ -37,6 +40,9 @@ use crate::poh::check::{BlockError, ChainEntry, TickCheck};
 const PARSED_IN_STEP: usize = 128;
 /// Transactions whose conflicts are added per step: about 20 µs.
 const ADDED_IN_STEP: usize = 64;
+/// Transactions whose costs are added per step, and of those the ones whose accounts are charged: about 20 µs.
+const SUMMED_IN_STEP: usize = 4_096;
+const CHARGED_IN_STEP: usize = 64;
 /// Hashes per order: about a quarter of a millisecond, unless a single entry has more.
 const ORDER_HASHES: u64 = 4_096;
 
@@ -47,6 +53,8 @@ pub struct Rules {
     pub ticks_per_slot: u64,
     /// Hashes per tick; `None` in low power.
     pub hashes_per_tick: Option<u64>,
+    /// What the transactions of a block that is new here may cost.
+    pub limits: BlockLimits,
 }
 
 /// A block to execute.
@@ -60,7 +68,7 @@ pub struct Job {
     pub parent: u64,
     /// The last hash of its parent.
     pub parent_hash: Hash,
-    /// Whether its signatures are already verified.
+    /// Whether it was executed before: its signatures are verified, and it is within the limits.
     pub is_known: bool,
     /// Whether to record the history.
     pub records: bool,
@@ -94,7 +102,11 @@ pub struct Replay {
     job: Option<Job>,
     cursor: Cursor,
     is_parsed: bool,
+    /// Where each batch of entries ends in the block's bytes, if the shreds say so.
+    batch_ends: Option<Vec<u32>>,
     entries: Vec<ChainEntry>,
+    /// For each parsed batch, the number of entries up to its end.
+    batches: Vec<u32>,
     /// Index of the first transaction of each entry, and at the end the total.
     firsts: Vec<u32>,
     txns: Vec<TransactionRange>,
@@ -103,6 +115,7 @@ pub struct Replay {
     bank: Option<Arc<Bank>>,
     conflicts: Conflicts,
     touched: Vec<(AccountHash, bool)>,
+    costs: Costs,
     /// Entries whose hashes were issued in orders.
     hashed: usize,
     flights: Vec<Flight>,
@@ -125,6 +138,18 @@ enum InFlight {
     Hashes(usize),
 }
 
+/// The costs of the block's transactions, added in block order.
+#[derive(Default)]
+struct Costs {
+    /// The cost of each transaction; 0 units before it is executed.
+    of: Vec<LandedCost>,
+    sums: BlockCosts,
+    /// Transactions that are in the sums, and of those the ones whose accounts are charged.
+    summed: usize,
+    charged: usize,
+    accounts: Vec<AccountHash>,
+}
+
 /// The first fault found so far, in block order.
 struct Fault {
     /// Transactions before the fault, and entries before it, which must still be checked.
@@ -134,11 +159,15 @@ struct Fault {
 }
 
 impl Replay {
-    /// Starts a block, abandoning any previous one.
-    pub fn begin(&mut self, job: Job) {
+    /// Starts a block, abandoning any previous one. `batch_ends` says where its batches of entries end: what follows a
+    /// batch's last entry is then ignored. Without it a batch follows another directly.
+    pub fn begin(&mut self, job: Job, batch_ends: Option<Vec<u32>>) {
+        self.costs.begin(job.rules.limits);
         self.job = Some(job);
         self.cursor = Cursor::default();
         self.is_parsed = false;
+        self.batch_ends = batch_ends;
+        self.batches.clear();
         self.entries.clear();
         self.firsts.clear();
         self.txns.clear();
@@ -180,7 +209,16 @@ impl Replay {
 
     fn parse(&mut self, job: &Job, data: &[u8]) -> Step {
         for _ in 0..PARSED_IN_STEP {
-            match self.cursor.next(data) {
+            let Some(end) = self.batch_end(data) else {
+                self.end_parsing();
+                break;
+            };
+            let part = match self.cursor.next(&data[..end]) {
+                // The shreds say that a batch ends here, and it has not begun.
+                Ok(None) if self.batch_ends.is_some() => Err(EntryError { kind: EntryErrorKind::Truncated, offset: 0 }),
+                part => part,
+            };
+            match part {
                 Ok(Some(Part::Entry { num_hashes, hash, .. })) => {
                     self.end_entry();
                     self.firsts.push(self.txns.len() as u32);
@@ -195,15 +233,33 @@ impl Replay {
                     }
                 }
                 Ok(None) => {
-                    self.end_entry();
-                    self.firsts.push(self.txns.len() as u32);
-                    self.is_parsed = true;
+                    self.end_parsing();
                     break;
                 }
                 Err(source) => return Step::Ended(Err(ReplayError::Entries { slot: job.slot, source })),
             }
         }
         Step::Busy
+    }
+
+    /// Where the bytes of the batch end in which the next part is, or which it begins; `None` after the last batch.
+    fn batch_end(&mut self, data: &[u8]) -> Option<usize> {
+        let is_between = self.cursor.is_between_batches();
+        if is_between && !self.entries.is_empty() {
+            self.batches.push(self.entries.len() as u32);
+        }
+        let Some(ends) = &self.batch_ends else { return Some(data.len()) };
+        let (ended, end) = (self.batches.len(), *ends.get(self.batches.len())?);
+        if is_between {
+            self.cursor.skip_to(ended.checked_sub(1).map_or(0, |last| ends[last] as usize));
+        }
+        Some(end as usize)
+    }
+
+    fn end_parsing(&mut self) {
+        self.end_entry();
+        self.firsts.push(self.txns.len() as u32);
+        self.is_parsed = true;
     }
 
     fn end_entry(&mut self) {
@@ -215,23 +271,37 @@ impl Replay {
 
     fn begin_slot(&mut self, job: &Job, ledger: &Ledger) -> Step {
         let slot = job.slot;
-        let ticks = job.rules.ticks_per_slot.saturating_mul(slot.saturating_sub(job.parent));
-        let counts = self.entries.iter().map(|entry| (entry.num_hashes, entry.mixin.is_none()));
-        if let Err(source) = TickCheck::new(job.rules.hashes_per_tick, ticks).counts(counts, true) {
+        if let Err(source) = self.check_ticks(job) {
             return Step::Ended(Err(ReplayError::Chain { slot, source }));
         }
         match ledger.begin_slot(slot, job.parent) {
             Ok(bank) => self.bank = Some(bank),
             Err(source) => return Step::Ended(Err(ReplayError::Slot { slot, source })),
         }
+        self.costs.of.resize(self.txns.len(), LandedCost::default());
         if job.records {
             self.pieces.resize(self.txns.len(), (0, 0..0));
         }
         Step::Busy
     }
 
+    /// Checks the ticks batch by batch, as the cluster does: the last tick must be in the last batch.
+    fn check_ticks(&self, job: &Job) -> Result<(), BlockError> {
+        let ticks = job.rules.ticks_per_slot.saturating_mul(job.slot.saturating_sub(job.parent));
+        let mut check = TickCheck::new(job.rules.hashes_per_tick, ticks);
+        let whole = [self.entries.len() as u32];
+        let batches = if self.batches.is_empty() { &whole[..] } else { &self.batches[..] };
+        let mut start = 0;
+        for (at, end) in batches.iter().enumerate() {
+            let entries = self.entries[start..*end as usize].iter();
+            check.counts(entries.map(|entry| (entry.num_hashes, entry.mixin.is_none())), at + 1 == batches.len())?;
+            start = *end as usize;
+        }
+        Ok(())
+    }
+
     fn run(&mut self, job: &Job, ledger: &Ledger, bank: &Bank, data: &[u8]) -> Step {
-        let (txns, entries) = self.ends();
+        let (txns, _) = self.ends();
         if self.conflicts.len() < txns as usize {
             let from = self.conflicts.len();
             for place in &self.txns[from..(txns as usize).min(from + ADDED_IN_STEP)] {
@@ -242,6 +312,11 @@ impl Replay {
             }
             return Step::Busy;
         }
+        if !job.is_known && self.add_costs(bank, data) {
+            return Step::Busy;
+        }
+        // The costs may have been the fault.
+        let (txns, entries) = self.ends();
         if !self.flights.is_empty() || self.hashed < entries || self.conflicts.has(txns) {
             return Step::Waits;
         }
@@ -249,6 +324,40 @@ impl Replay {
             Some(fault) => Err(fault.error),
             None => self.end(job, ledger),
         })
+    }
+
+    /// Adds the costs of executed transactions in block order, up to the first that is not; returns whether there were
+    /// any. The accounts are charged late, and only if they may exceed their limit.
+    fn add_costs(&mut self, bank: &Bank, data: &[u8]) -> bool {
+        let before = (self.costs.summed, self.costs.charged);
+        let end = self.ends().0 as usize;
+        if let Err((txn, error)) = self.costs.sum(end) {
+            self.fail_at(txn, error);
+        }
+        let end = self.ends().0 as usize;
+        for _ in 0..CHARGED_IN_STEP {
+            let txn = self.costs.charged;
+            if !self.costs.sums.counts_accounts() || txn >= self.costs.summed.min(end) {
+                break;
+            }
+            let parsed = Txn::parse(self.txns[txn].of(data)).expect("parsed before");
+            if let Err(error) = self.costs.charge(bank, &parsed) {
+                self.fail_at(txn, error);
+            }
+        }
+        before != (self.costs.summed, self.costs.charged)
+    }
+
+    /// Records that the block has no room for a transaction.
+    fn fail_at(&mut self, txn: usize, error: TransactionError) {
+        let slot = self.job.expect("a block is executed").slot;
+        let error = ReplayError::DoesNotLand { slot, index: txn, outcome: Outcome::NotCommitted(error) };
+        self.fail(txn as u32, self.entries_through(txn as u32), error);
+    }
+
+    /// The number of entries up to that of a transaction.
+    fn entries_through(&self, txn: u32) -> usize {
+        self.firsts.partition_point(|first| *first <= txn)
     }
 
     /// Transactions and entries to check: those before the first fault.
@@ -330,6 +439,9 @@ impl Replay {
             }
             InFlight::Transactions(batch) => {
                 self.conflicts.finish(&batch);
+                for (txn, cost) in batch.iter().zip(report.costs) {
+                    self.costs.of[*txn as usize] = cost;
+                }
                 if !report.history.is_empty() {
                     self.keep(&batch, report.history);
                 }
@@ -347,7 +459,7 @@ impl Replay {
                     }
                 };
                 // The hash of its own entry precedes it.
-                self.fail(txn, self.firsts.partition_point(|first| *first <= txn), error);
+                self.fail(txn, self.entries_through(txn), error);
             }
         }
     }
@@ -370,5 +482,36 @@ impl Replay {
             at += size;
         }
         self.history.push(history);
+    }
+}
+
+impl Costs {
+    fn begin(&mut self, limits: BlockLimits) {
+        self.of.clear();
+        self.sums = BlockCosts::new(limits);
+        self.summed = 0;
+        self.charged = 0;
+    }
+
+    /// Adds the next executed transactions before `end` to the sums. The error names the one that exceeds a limit.
+    fn sum(&mut self, end: usize) -> Result<(), (usize, TransactionError)> {
+        for txn in self.summed..end.min(self.summed + SUMMED_IN_STEP) {
+            let cost = self.of[txn];
+            if cost.units == 0 {
+                break;
+            }
+            self.sums.add(cost).map_err(|error| (txn, error))?;
+            self.summed += 1;
+        }
+        Ok(())
+    }
+
+    /// Charges the accounts of the next transaction.
+    fn charge(&mut self, bank: &Bank, txn: &Txn<'_>) -> Result<(), TransactionError> {
+        let cost = self.of[self.charged];
+        self.charged += 1;
+        self.accounts.clear();
+        bank.charged(txn, &mut self.accounts);
+        self.sums.charge(cost, &self.accounts)
     }
 }

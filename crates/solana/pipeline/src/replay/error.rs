@@ -2,8 +2,9 @@
 //!
 //! source  `blockstore_processor.rs` of `solana-ledger` 4.2
 
-use hearth_ledger::{Outcome, SlotError};
-use hearth_wire::entry::EntryError;
+use hearth_ledger::{Outcome, SlotError, TransactionError};
+use hearth_wire::entry::{EntryError, EntryErrorKind};
+use hearth_wire::txn::ParseErrorKind;
 
 use crate::poh::check::BlockError;
 
@@ -42,7 +43,7 @@ pub enum ReplayError {
         /// The transaction's first signature.
         signature: String,
     },
-    /// A transaction cannot land.
+    /// A transaction cannot land, or the block has no room for it.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
     DoesNotLand {
         /// The block's slot.
@@ -52,4 +53,42 @@ pub enum ReplayError {
         /// Its outcome.
         outcome: Outcome,
     },
+}
+
+impl ReplayError {
+    /// The error with which Agave marks such a block as dead, as its `BlockstoreProcessorError` is printed for
+    /// debugging. `None` if the block was not judged.
+    pub fn cluster_name(&self) -> Option<String> {
+        let invalid = |error: TransactionError| format!("InvalidTransaction({error:?})");
+        match self {
+            Self::Slot { .. } => None,
+            Self::Entries { source, .. } => Some(match source.kind {
+                EntryErrorKind::BlockMarker => "BlockComponentProcessor(BlockComponentPreMigration)".into(),
+                EntryErrorKind::Truncated | EntryErrorKind::Count | EntryErrorKind::TrailingBytes => unreadable(),
+                EntryErrorKind::Transaction(kind) => match kind {
+                    ParseErrorKind::Truncated | ParseErrorKind::CompactU16 | ParseErrorKind::TrailingBytes => {
+                        unreadable()
+                    }
+                    ParseErrorKind::UnsupportedVersion => invalid(TransactionError::UnsupportedVersion),
+                    _ => invalid(TransactionError::SanitizeFailure),
+                },
+            }),
+            Self::Chain { source, .. } => Some(format!("InvalidBlock({})", source.cluster_name())),
+            Self::Signature { .. } => Some(invalid(TransactionError::SignatureFailure)),
+            Self::DoesNotLand { outcome: Outcome::NotCommitted(error), .. } => Some(invalid(*error)),
+            Self::DoesNotLand { .. } => None,
+        }
+    }
+
+    /// The error, and what Agave calls it.
+    pub fn with_cluster_name(&self) -> String {
+        match self.cluster_name() {
+            Some(name) => format!("{self} (in Agave: {name})"),
+            None => self.to_string(),
+        }
+    }
+}
+
+fn unreadable() -> String {
+    "FailedToLoadEntries(InvalidShredData)".into()
 }

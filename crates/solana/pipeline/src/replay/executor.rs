@@ -45,7 +45,8 @@ impl BlockExecutor for Dispatcher {
     fn begin(&mut self, ledger: &Ledger, block: Block, is_known: bool) {
         let parent_hash = ledger.recent_blocks(1)[0].blockhash;
         let (slot, parent) = (block.info.slot, block.info.parent_slot);
-        self.replay.begin(Job { rules: self.rules, slot, parent, parent_hash, is_known, records: self.records });
+        let job = Job { rules: self.rules, slot, parent, parent_hash, is_known, records: self.records };
+        self.replay.begin(job, block.batch_ends.clone());
         self.block = Some(block);
     }
 

@@ -45,7 +45,7 @@ pub const fn memory(accounts: u64, blocks: u64) -> u64 {
 }
 
 /// Bytes that a block takes during execution: itself and, if it consists of transfers, for each its place, its
-/// conflicts with the previous and the next one, and its two accounts.
+/// conflicts with the previous and the next one, its cost, and its two accounts.
 pub const fn block_memory(bytes: u64) -> u64 {
-    bytes + bytes / TRANSFER_SIZE as u64 * (8 + 20 + 2 * 12 + 2 * 40)
+    bytes + bytes / TRANSFER_SIZE as u64 * (8 + 20 + 2 * 12 + 8 + 2 * 40)
 }

@@ -34,8 +34,22 @@ impl Pool {
     /// # Errors
     /// The block is invalid; its slot may then have started without ending.
     pub fn block(&mut self, ledger: &Ledger, job: Job, data: &[u8]) -> Result<ExecutedBlock, ReplayError> {
+        self.batches(ledger, job, data, None)
+    }
+
+    /// As [`Pool::block`], with the ends of the batches of entries in the data, if the shreds say so.
+    ///
+    /// # Errors
+    /// The block is invalid; its slot may then have started without ending.
+    pub fn batches(
+        &mut self,
+        ledger: &Ledger,
+        job: Job,
+        data: &[u8],
+        batch_ends: Option<Vec<u32>>,
+    ) -> Result<ExecutedBlock, ReplayError> {
         let Self { replay, workers } = self;
-        replay.begin(job);
+        replay.begin(job, batch_ends);
         while replay.transactions().is_none() {
             if let Step::Ended(end) = replay.step(ledger, data) {
                 return end;

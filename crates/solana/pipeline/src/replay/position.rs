@@ -561,7 +561,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             Err(why) => {
                 // The slot may have started.
                 self.ledger.rewind(parent)?;
-                self.died(slot, Some(block_id), why.to_string());
+                self.died(slot, Some(block_id), why.with_cluster_name());
                 self.is_not_refuted(slot)
             }
         }

@@ -7,7 +7,7 @@ use hearth_crypto::ed25519::{SigningKey, verify_strict};
 use hearth_crypto::merkle::MixinTree;
 use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::history::{self, BatchWriter, History, HistoryKey};
-use hearth_ledger::{Account, Executor, Ledger, Outcome, SlotError, TransactionError, builders};
+use hearth_ledger::{Account, BlockLimits, Executor, Ledger, Outcome, SlotError, TransactionError, builders};
 use hearth_testkit::random::Random;
 use hearth_wire::Txn;
 use hearth_wire::base58::encode_64;
@@ -23,7 +23,7 @@ use crate::poh::check::{BlockError, verify_entries, verify_hashes};
 
 const ACCOUNTS: usize = 24;
 const LAMPORTS: u64 = 1_000_000_000;
-const RULES: Rules = Rules { ticks_per_slot: 4, hashes_per_tick: Some(40) };
+const RULES: Rules = Rules { ticks_per_slot: 4, hashes_per_tick: Some(40), limits: BlockLimits::CLUSTER };
 /// Bytes of an entry before its transactions, including their count.
 const ENTRY_HEADER: usize = 48;
 
@@ -259,7 +259,7 @@ fn scrambled(
     let mut replay = Replay::default();
     let mut worker = Worker::new(config);
     let (mut running, mut buffer) = (vec![], vec![0; MICROBLOCK_MTU]);
-    replay.begin(job);
+    replay.begin(job, None);
     loop {
         match random.below(3) {
             0 => {
@@ -284,8 +284,8 @@ fn scrambled(
                         break report;
                     }
                 };
-                let size = ExecVerdict::write(&mut buffer, report.failure);
-                report.failure = ExecVerdict::read(&buffer[..size]);
+                let size = ExecVerdict::write(&mut buffer, report.failure, &report.costs);
+                ExecVerdict { failure: report.failure, costs: report.costs } = ExecVerdict::read(&buffer[..size]);
                 replay.take(report, data);
             }
             _ => {}

@@ -276,8 +276,8 @@ impl ReplayTile {
             return worker.history.extend_from_slice(frag.payload());
         }
         worker.in_flight -= 1;
-        let failure = ExecVerdict::read(frag.payload());
-        let report = Report { id: frag.tag(), failure, history: std::mem::take(&mut worker.history) };
+        let ExecVerdict { failure, costs } = ExecVerdict::read(frag.payload());
+        let report = Report { id: frag.tag(), failure, history: std::mem::take(&mut worker.history), costs };
         self.position.executor().report(report);
     }
 

@@ -9,7 +9,7 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::history::{self, Batch, History};
 use hearth_ledger::stakes::validator_accounts;
-use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig, builders};
+use hearth_ledger::{Account, BlockLimits, Forks, Genesis, GenesisConfig, LedgerConfig, StatusCacheConfig, builders};
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::Txn;
 use hearth_wire::entry::{write_batch_header, write_entry};
@@ -23,7 +23,7 @@ use crate::tower::{Event, Pieces};
 
 const GENESIS_ID: Hash = [77; 32];
 const BLOCK_ID: Hash = [78; 32];
-const RULES: Rules = Rules { ticks_per_slot: 1, hashes_per_tick: Some(400) };
+const RULES: Rules = Rules { ticks_per_slot: 1, hashes_per_tick: Some(400), limits: BlockLimits::CLUSTER };
 const INPUTS: [&str; 5] = ["store_replay", "tower_replay", "exec_replay:0", "exec_replay:1", "poh_replay"];
 const OUTPUTS: [&str; 6] =
     ["replay_tower", "replay_exec:0", "replay_exec:1", "replay_poh", "replay_shred", "replay_store"];
@@ -116,6 +116,7 @@ impl Trial {
             fec_set_index: 0,
             reference_tick: 0,
             last_in_slot: true,
+            ends_batch: None,
             merkle_root: BLOCK_ID,
             chained_root: GENESIS_ID,
             signature: [3; 64],
@@ -141,9 +142,9 @@ impl Trial {
                 if !report.history.is_empty() {
                     self.rig.give_control(INPUTS[2 + number], *id, MORE, &report.history);
                 }
-                let mut verdict = [0; ExecVerdict::SIZE];
-                ExecVerdict::write(&mut verdict, report.failure);
-                self.rig.give(INPUTS[2 + number], *id, &verdict);
+                let mut verdict = [0; ExecVerdict::SIZE_MAX];
+                let size = ExecVerdict::write(&mut verdict, report.failure, &report.costs);
+                self.rig.give(INPUTS[2 + number], *id, &verdict[..size]);
             }
             orders.len()
         })

@@ -569,6 +569,7 @@ fn a_set_that_was_kept_is_made_again() {
             fec_set_index: header.set_index,
             reference_tick: header.reference_tick,
             last_in_slot: header.ends_slot,
+            ends_batch: None,
             merkle_root: *set.root(),
             chained_root: *set.chained_root(),
             signature: *set.shreds().next().unwrap().first_chunk().unwrap(),

@@ -128,8 +128,9 @@ impl FecSet {
     pub fn of_record(record: &FecSetRecord<'_>, version: u16) -> Option<Self> {
         let parent_offset = u16::try_from(record.slot.checked_sub(record.parent_slot)?).ok()?;
         let mut set = Self::new();
-        // A record does not store whether its last shred ends a batch.
-        [true, false].into_iter().find_map(|ends_batch| {
+        // An old record does not say whether its last shred ends a batch.
+        let likely = record.ends_batch.unwrap_or(true);
+        [likely, !likely].into_iter().find_map(|ends_batch| {
             let header = SetHeader {
                 slot: record.slot,
                 parent_offset,

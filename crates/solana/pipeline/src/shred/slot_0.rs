@@ -62,6 +62,7 @@ impl Slot0 {
             fec_set_index: 0,
             reference_tick: 0,
             last_in_slot: true,
+            ends_batch: Some(true),
             merkle_root: self.root,
             chained_root: self.chained_root,
             signature: self.signature,

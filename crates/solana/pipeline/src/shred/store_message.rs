@@ -22,6 +22,7 @@ pub(super) fn write_message(set: &FecSet, parent_slot: u64, buffer: &mut [u8]) -
         fec_set_index: header.set_index,
         reference_tick: header.reference_tick,
         last_in_slot: header.ends_slot,
+        ends_batch: Some(header.ends_batch),
         merkle_root: *set.root(),
         chained_root: *set.chained_root(),
         signature: *shred.first_chunk().expect("a shred begins with its signature"),

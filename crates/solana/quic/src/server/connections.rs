@@ -2,7 +2,7 @@
 //!
 //! reads   datagrams, timeouts
 //! writes  slots of the server, answers outside a connection
-//! memory  a slot a connection, at most `connections_max`; `responses_max` answers
+//! memory  a slot a connection, at most [`slots_max`](crate::ServerConfig::slots_max); `responses_max` answers
 //! drops   attempts over a limit, handshakes that fail or take too long; all counted
 //! source  RFC 9000 sections 5, 8.1 and 10
 
@@ -14,7 +14,7 @@ use quinn_proto::{ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCode
 use rustls::pki_types::CertificateDer;
 
 use super::{HeldDatagrams, Peer, Server, Slot, Stage, Streams, marked_copy};
-use crate::admission::Refusal;
+use crate::admission::{PeerId, Refusal};
 use crate::config::STREAM_FRAMES_MAX;
 use crate::transport::pass_events;
 use crate::{close_code, entropy, tls};
@@ -89,14 +89,10 @@ impl Server {
                 Refusal::Rate => count.refused_rate += 1,
                 Refusal::IpRate => count.refused_ip_rate += 1,
                 Refusal::IpTable => count.refused_ip_table += 1,
-                Refusal::IpCount => {
-                    count.refused_ip_count += 1;
-                    return self.refuse(incoming);
-                }
             }
             return self.endpoint.ignore(incoming);
         }
-        if self.slot_count >= self.config.connections_max && !self.evict(now) {
+        if self.slot_count >= self.config.slots_max() {
             self.counters.refused_connections_max += 1;
             self.admission.leave(from.ip());
             return self.refuse(incoming);
@@ -109,9 +105,9 @@ impl Server {
         self.respond(transmit);
     }
 
-    /// Makes room by closing the connection that has been unused for longest, if that is long enough; one with stake
-    /// only if there is none without.
-    fn evict(&mut self, now: Instant) -> bool {
+    /// Makes room for connection `newcomer` by closing the connection that has been unused for longest, if that is long
+    /// enough; one with stake only if there is none without. Those in the share of the staked stay.
+    fn evict(&mut self, newcomer: u32, now: Instant) -> bool {
         if now < self.evict_not_before {
             return false;
         }
@@ -120,7 +116,7 @@ impl Server {
             .iter()
             .enumerate()
             .filter_map(|(i, s)| Some((i as u32, s.as_deref()?)))
-            .filter(|(_, s)| s.stage == Stage::Open);
+            .filter(|(i, s)| *i != newcomer && s.stage == Stage::Open && s.counted.is_some() && !s.is_staked);
         let Some((index, slot)) = open.min_by_key(|(_, slot)| (slot.share.is_some(), slot.used)) else {
             return false;
         };
@@ -160,11 +156,12 @@ impl Server {
                     peer: Peer { connection, address, key: None },
                     stage: Stage::HalfOpen(deadline),
                     share: None,
-                    key_admitted: false,
+                    counted: None,
+                    is_staked: false,
                     transmit_queued: false,
                     closing: false,
                     used: now,
-                    streams: Streams::new(now),
+                    streams: Streams::new(),
                     held: HeldDatagrams::new(0),
                 }));
                 self.slot_count += 1;
@@ -236,21 +233,48 @@ impl Server {
         };
         match slot.peer.key {
             None => self.counters.connections_without_key += 1,
-            Some(key) => {
-                slot.share = self.config.stakes.share(&key);
-                self.counters.connections_with_stake += u64::from(slot.share.is_some());
-                let (unstaked, staked) = (self.config.connections_per_key, self.config.connections_per_staked_key);
-                let max = if slot.share.is_some() { staked } else { unstaked };
-                slot.key_admitted = self.admission.enter_key(key, max);
-                if !slot.key_admitted {
-                    self.counters.refused_key_count += 1;
-                    return self.close(index, now, close_code::TOO_MANY, "too_many");
-                }
-            }
+            Some(key) => slot.share = self.config.stakes.counted_share(&key),
         }
+        self.counters.connections_with_stake += u64::from(slot.share.is_some());
+        if !self.count(index, now) {
+            self.close(index, now, close_code::TOO_MANY, "too_many");
+            return;
+        }
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         let streams = self.config.streams_of(slot.share);
         slot.held.raise_streams(streams);
         slot.quic.set_max_concurrent_streams(Dir::Uni, entropy::varint(streams));
+    }
+
+    /// Counts an open connection with the others of its peer, and of all peers with stake or without. Returns false if
+    /// there are too many.
+    fn count(&mut self, index: u32, now: Instant) -> bool {
+        let slot = self.slots[index as usize].as_ref().expect("an occupied slot");
+        let key = slot.peer.key.filter(|key| self.config.stakes.share(key).is_some());
+        let peer = key.map_or_else(|| PeerId::of_address(slot.peer.address.ip()), PeerId::Key);
+        let is_staked = slot.share.is_some() && self.staked_open < self.config.staked_connections_max;
+        let max = match slot.share {
+            Some(_) => self.config.connections_per_staked_key,
+            None => self.config.connections_per_ip,
+        };
+        if !self.admission.enter_peer(peer, max, now) {
+            match peer {
+                PeerId::Key(_) => self.counters.refused_key_count += 1,
+                PeerId::Address(_) => self.counters.refused_ip_count += 1,
+            }
+            return false;
+        }
+        if !is_staked && self.unstaked_open >= self.config.connections_max && !self.evict(index, now) {
+            self.admission.leave_peer(&peer);
+            self.counters.refused_connections_max += 1;
+            return false;
+        }
+        let open = if is_staked { &mut self.staked_open } else { &mut self.unstaked_open };
+        *open += 1;
+        let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
+        slot.counted = Some(peer);
+        slot.is_staked = is_staked;
+        true
     }
 
     /// Ends a connection. Its finished streams can still be read.

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, Dir, EcnCodepoint, Endpoint};
 
-use crate::admission::{Admission, initial_token};
+use crate::admission::{Admission, PeerId, initial_token};
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::entropy::{Entropy, TokenClock};
@@ -61,8 +61,10 @@ struct Slot {
     stage: Stage,
     /// The peer's share of all stake, if it has any.
     share: Option<f64>,
-    /// Whether `peer.key` is entered with the admission.
-    key_admitted: bool,
+    /// What it is counted by, once it is open.
+    counted: Option<PeerId>,
+    /// Whether it is among the `staked_connections_max`.
+    is_staked: bool,
     /// In `Server::to_transmit`.
     transmit_queued: bool,
     /// We have closed it: forget it as soon as the close is sent.
@@ -80,6 +82,9 @@ pub struct Server {
     slots: Vec<Option<Box<Slot>>>,
     slot_count: usize,
     half_open: usize,
+    /// Counted connections: those in the share of the staked, and the others.
+    staked_open: usize,
+    unstaked_open: usize,
     connection_next: u64,
     /// No open connection has been unused for `evict_idle` before this time.
     evict_not_before: Instant,
@@ -126,6 +131,8 @@ impl Server {
             slots: Vec::new(),
             slot_count: 0,
             half_open: 0,
+            staked_open: 0,
+            unstaked_open: 0,
             connection_next: 0,
             evict_not_before: now,
             deadlines: Deadlines::default(),
@@ -162,7 +169,7 @@ impl Server {
     }
 
     /// Bytes of datagrams that wait to be read, and of streams that came in part; bounded by
-    /// `connections_max` × [`ServerConfig::unread_bytes_max`].
+    /// [`ServerConfig::slots_max`] × [`ServerConfig::unread_bytes_max`].
     pub fn unread_bytes(&self) -> usize {
         self.held_bytes + self.reassembly_bytes
     }
@@ -175,7 +182,7 @@ impl Server {
             let Some(slot) = self.slots[index].as_deref_mut() else { continue };
             let Some(key) = slot.peer.key.filter(|_| slot.stage == Stage::Open && !slot.closing) else { continue };
             let granted = self.config.streams_of(slot.share);
-            slot.share = self.config.stakes.share(&key);
+            slot.share = self.config.stakes.counted_share(&key);
             let streams = self.config.streams_of(slot.share);
             if streams > granted {
                 slot.held.raise_streams(streams);
@@ -289,8 +296,10 @@ impl Server {
             self.half_open -= 1;
         }
         self.admission.leave(slot.peer.address.ip());
-        if slot.key_admitted {
-            self.admission.leave_key(&slot.peer.key.expect("an admitted key"));
+        if let Some(peer) = slot.counted {
+            self.admission.leave_peer(&peer);
+            let open = if slot.is_staked { &mut self.staked_open } else { &mut self.unstaked_open };
+            *open -= 1;
         }
         self.counters.streams_abandoned += slot.streams.unfinished() as u64;
         while slot.quic.streams().accept(Dir::Uni).is_some() {

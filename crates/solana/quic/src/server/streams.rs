@@ -51,14 +51,12 @@ pub(super) struct Streams {
     /// In `Server::to_read`.
     read_queued: bool,
     turn: u32,
-    window_start: Instant,
-    window_count: u32,
     /// When it may be read again.
     throttled_until: Option<Instant>,
 }
 
 impl Streams {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             parts: FxHashMap::default(),
             early: FxHashMap::default(),
@@ -68,8 +66,6 @@ impl Streams {
             held_bytes: 0,
             read_queued: false,
             turn: 0,
-            window_start: now,
-            window_count: 0,
             throttled_until: None,
         }
     }
@@ -201,7 +197,7 @@ fn per_window(config: &ServerConfig, share: Option<f64>, load: &mut Load, now: I
     let unstaked = config.streams_per_second.map(|rate| (rate / 10).max(1));
     let Some(share) = share else { return unstaked };
     let staked = load.per_window(config.staked_streams_per_second?, THROTTLE_WINDOW, share, now);
-    Some(staked.max(unstaked.unwrap_or(1)))
+    Some(staked.max(unstaked.map_or(1, |most| most + 1)))
 }
 
 impl Server {
@@ -254,13 +250,18 @@ impl Server {
             }
         }
         let per_window = per_window(&self.config, slot.share, &mut self.staked_load, now);
-        if let Some(per_window) = per_window {
-            if now.saturating_duration_since(streams.window_start) >= THROTTLE_WINDOW {
-                streams.window_start = now;
-                streams.window_count = 0;
+        // All connections of a peer share its window.
+        let mut window = match slot.counted {
+            Some(peer) if per_window.is_some() => Some(self.admission.window(&peer)),
+            _ => None,
+        };
+        if let (Some(window), Some(per_window)) = (&mut window, per_window) {
+            if now.saturating_duration_since(window.start) >= THROTTLE_WINDOW {
+                window.start = now;
+                window.count = 0;
             }
-            if streams.window_count >= per_window {
-                let until = streams.window_start + THROTTLE_WINDOW;
+            if window.count >= per_window {
+                let until = window.start + THROTTLE_WINDOW;
                 streams.throttled_until = Some(until);
                 streams.read_queued = false;
                 self.counters.throttled += 1;
@@ -269,7 +270,9 @@ impl Server {
             }
         }
         if let Some(id) = slot.quic.streams().accept(Dir::Uni) {
-            streams.window_count += 1;
+            if let Some(window) = window {
+                window.count += 1;
+            }
             if slot.share.is_some() && self.config.staked_streams_per_second.is_some() {
                 self.staked_load.add(now);
             }

@@ -107,8 +107,9 @@ impl<'a> TokenView<'a> {
             let additional = SplTokenAdditionalDataV2::with_decimals(NATIVE_DECIMALS);
             return Ok(MintView { program: TOKEN_PROGRAM, additional, supply: 0 });
         }
-        let account = (self.account)(key).ok_or_else(|| Failure::invalid_params("could not find mint"))?;
-        self.unpack(&account).ok_or_else(|| Failure::invalid_params("Token mint could not be unpacked"))
+        let account =
+            (self.account)(key).ok_or_else(|| Failure::refused_params("Invalid param: could not find mint"))?;
+        self.unpack(&account).ok_or_else(|| Failure::refused_params("Invalid param: Token mint could not be unpacked"))
     }
 
     /// Unpacks a mint; `None` if the account is not one.

@@ -90,14 +90,14 @@ impl Api {
         let first = params.at_most(2)?.number(0, "start slot")?;
         let count = params.number(1, "limit")?;
         if count > LEADERS_MAX {
-            return Err(Failure::invalid_params(format!("Invalid limit; max {LEADERS_MAX}")));
+            return Err(Failure::refused_params(format!("Invalid limit; max {LEADERS_MAX}")));
         }
         let last_epoch = self.epoch(first.saturating_add(count.saturating_sub(1)));
         let known = self.last_scheduled_epoch();
         if count > 0 && last_epoch > known {
             let epoch = self.epoch(first).max(known + 1);
             let message = format!("Invalid slot range: leader schedule for epoch {epoch} is unavailable");
-            return Err(Failure::invalid_params(message));
+            return Err(Failure::refused_params(message));
         }
         let leaders = (first..first.saturating_add(count)).map(|slot| encode_32(&self.leader_of(slot)).to_string());
         Ok(leaders.collect())
@@ -117,17 +117,17 @@ impl Api {
         };
         if last < first {
             let message = format!("lastSlot, {last}, cannot be less than firstSlot, {first}");
-            return Err(Failure::invalid_params(message));
+            return Err(Failure::refused_params(message));
         }
         let history = SlotHistory::of(&self.ledger).ok_or_else(Failure::no_slot_history)?;
         let (oldest, newest) = (history.oldest(), history.newest());
         if first < oldest {
-            return Err(Failure::invalid_params(format!("firstSlot, {first}, is too small; min {oldest}")));
+            return Err(Failure::refused_params(format!("firstSlot, {first}, is too small; min {oldest}")));
         }
         // The history is written at the end of a slot, so the slot in progress is not in it.
         let last = if options.get("range").is_none() { last.min(newest) } else { last };
         if last > newest {
-            return Err(Failure::invalid_params(format!("lastSlot, {last}, is too large; max {newest}")));
+            return Err(Failure::refused_params(format!("lastSlot, {last}, is too large; max {newest}")));
         }
         let mut counts: BTreeMap<Pubkey, [u64; 2]> = BTreeMap::new();
         for slot in first..=last {

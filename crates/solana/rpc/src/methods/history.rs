@@ -174,7 +174,7 @@ impl Api {
             return Ok(json!([]));
         }
         if end - start > BLOCKS_MAX {
-            return Err(Failure::invalid_params(format!("Slot range too large; max {BLOCKS_MAX}")));
+            return Err(Failure::refused_params(format!("Slot range too large; max {BLOCKS_MAX}")));
         }
         Ok(self.blocks_json(start, end, usize::MAX))
     }
@@ -185,7 +185,7 @@ impl Api {
         let options = params.options(2)?;
         let highest = self.slot_for(at_least_confirmed(options)?, options)?;
         if limit > BLOCKS_MAX {
-            return Err(Failure::invalid_params(format!("Limit too large; max {BLOCKS_MAX}")));
+            return Err(Failure::refused_params(format!("Limit too large; max {BLOCKS_MAX}")));
         }
         Ok(self.blocks_json(start, highest, limit as usize))
     }
@@ -215,7 +215,7 @@ impl Api {
         let options = params.options(1)?;
         let limit = options.number("limit")?.unwrap_or(SIGNATURES_MAX);
         if limit == 0 || limit > SIGNATURES_MAX {
-            return Err(Failure::invalid_params(format!("Invalid limit; max {SIGNATURES_MAX}")));
+            return Err(Failure::refused_params(format!("Invalid limit; max {SIGNATURES_MAX}")));
         }
         let history = self.history()?;
         let highest = self.slot_for(at_least_confirmed(options)?, options)?;
@@ -308,7 +308,7 @@ fn entry_json(entry: &AddressEntry, final_slot: u64) -> Value {
 /// The commitment, which must be at least confirmed; finalized if it is missing.
 pub fn at_least_confirmed(options: Options<'_>) -> Result<Commitment, Failure> {
     match options.commitment()? {
-        Commitment::Processed => Err(Failure::invalid_params("Method does not support commitment below `confirmed`")),
+        Commitment::Processed => Err(Failure::refused_params("Method does not support commitment below `confirmed`")),
         commitment => Ok(commitment),
     }
 }

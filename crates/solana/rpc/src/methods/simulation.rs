@@ -115,12 +115,12 @@ impl Simulation {
     fn accounts_json(&self, api: &Api, txn: &Txn<'_>, wanted: Options<'_>) -> Result<Value, Failure> {
         let format = AccountFormat::of(wanted, "base64")?;
         if format.is_base58() {
-            return Err(Failure::invalid_params("base58 encoding not supported"));
+            return Err(Failure::refused_params("base58 encoding not supported"));
         }
         let texts = wanted.list("addresses")?.ok_or_else(|| Failure::invalid_params("accounts: needs addresses"))?;
         let most = txn.account_count();
         if texts.len() > most {
-            return Err(Failure::invalid_params(format!("Too many accounts provided; max {most}")));
+            return Err(Failure::refused_params(format!("Too many accounts provided; max {most}")));
         }
         let mut shown = Vec::with_capacity(texts.len());
         let look = |key: &Pubkey| match self.accounts.get(key) {
@@ -199,7 +199,7 @@ impl Api {
         let options = params.options(1)?;
         let (sig_verify, replace) = (options.flag("sigVerify")?, options.flag("replaceRecentBlockhash")?);
         if sig_verify && replace {
-            return Err(Failure::invalid_params("sigVerify may not be used with replaceRecentBlockhash"));
+            return Err(Failure::refused_params("sigVerify may not be used with replaceRecentBlockhash"));
         }
         let (inner, wanted) = (options.flag("innerInstructions")?, options.options("accounts")?);
         let commitment = options.commitment()?;

@@ -29,7 +29,7 @@ fn bytes_at(offset: usize, bytes: &[u8]) -> Filter {
 }
 
 fn not_a(what: &str) -> Failure {
-    Failure::invalid_params(format!("not a Token {what}"))
+    Failure::refused_params(format!("Invalid param: not a Token {what}"))
 }
 
 impl Api {
@@ -37,7 +37,7 @@ impl Api {
         let key = params.at_most(2)?.pubkey(0, "address")?;
         let state = self.state(params.options(1)?)?;
         let look = |key: &_| state.account(key);
-        let account = look(&key).ok_or_else(|| Failure::invalid_params("could not find account"))?;
+        let account = look(&key).ok_or_else(|| Failure::refused_params("Invalid param: could not find account"))?;
         let held = is_token_program(&account.owner).then(|| token::token_account(account.data())).flatten();
         let held = held.ok_or_else(|| not_a("account"))?;
         let mint = TokenView::new(&look).mint(&held.mint)?;
@@ -48,12 +48,12 @@ impl Api {
         let key = params.at_most(2)?.pubkey(0, "mint")?;
         let state = self.state(params.options(1)?)?;
         let look = |key: &_| state.account(key);
-        let account = look(&key).ok_or_else(|| Failure::invalid_params("could not find account"))?;
+        let account = look(&key).ok_or_else(|| Failure::refused_params("Invalid param: could not find account"))?;
         if !is_token_program(&account.owner) {
             return Err(not_a("mint"));
         }
         let mint = TokenView::new(&look).unpack(&account);
-        let mint = mint.ok_or_else(|| Failure::invalid_params("mint could not be unpacked"))?;
+        let mint = mint.ok_or_else(|| Failure::refused_params("Invalid param: mint could not be unpacked"))?;
         Ok(with_context(state.slot, amount_json(mint.supply, &mint)))
     }
 
@@ -97,7 +97,9 @@ impl Api {
         let state = self.state(options)?;
         let program = match wanted {
             TokenFilter::Program(program) if is_token_program(&program) => program,
-            TokenFilter::Program(_) => return Err(Failure::invalid_params("unrecognized Token program id")),
+            TokenFilter::Program(_) => {
+                return Err(Failure::refused_params("Invalid param: unrecognized Token program id"));
+            }
             TokenFilter::Mint(mint) => {
                 let program = TokenView::new(&|key| state.account(key)).mint(&mint)?.program;
                 if !is_token_program(&program) {

@@ -73,7 +73,7 @@ impl Api {
             None => SAMPLES_MAX,
         };
         if count > SAMPLES_MAX {
-            return Err(Failure::invalid_params(format!("Invalid limit; max {SAMPLES_MAX}")));
+            return Err(Failure::refused_params(format!("Invalid limit; max {SAMPLES_MAX}")));
         }
         let samples = self.ledger.performance_samples(count as usize);
         let json = samples.iter().map(|sample| {

@@ -89,6 +89,26 @@ fn unknown_methods_and_wrong_params_are_named() {
     chain.call("getBalance", json!([key, { "commitment": null, "novelty": true }]));
 }
 
+/// Clients compare these messages, so they are Agave's to the letter.
+#[test]
+fn refusals_are_in_agaves_words() {
+    let chain = Chain::new();
+    let wallet = text(&address(0));
+    let cases = [
+        ("getSlotLeaders", json!([0, 5001]), "Invalid limit; max 5000"),
+        ("getRecentPerformanceSamples", json!([721]), "Invalid limit; max 720"),
+        ("getTokenAccountBalance", json!([text(&[1; 32])]), "Invalid param: could not find account"),
+        ("getTokenAccountBalance", json!([wallet]), "Invalid param: not a Token account"),
+        ("getTokenSupply", json!([wallet]), "Invalid param: not a Token mint"),
+        ("getTokenLargestAccounts", json!([text(&[1; 32])]), "Invalid param: could not find mint"),
+        ("getMultipleAccounts", json!([vec![wallet.clone(); 101]]), "Too many inputs provided; max 100"),
+        ("getProgramAccounts", json!([wallet, { "filters": [1, 2, 3, 4, 5] }]), "Too many filters provided; max 4"),
+    ];
+    for (method, params, words) in cases {
+        assert_eq!(chain.error(method, params), (-32602, words.to_owned(), Value::Null), "{method}");
+    }
+}
+
 #[test]
 fn batches_are_answered_in_order_without_their_notifications() {
     let chain = Chain::new();

@@ -292,8 +292,9 @@ fn without_a_slot_in_the_making_the_node_is_unhealthy() {
     let bytes = chain.transfer(0, &address(1), 1);
     assert_eq!(Txn::parse(&bytes).unwrap().recent_blockhash(), chain.ledger.genesis_hash());
     chain.ledger.end_slot(1, [1; 32]).unwrap();
-    let (code, message, _) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
-    assert!(code == -32005 && message.contains("no block"), "{message}");
+    let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
+    assert_eq!((code, &message[..]), (-32005, "Node is unhealthy"));
+    assert!(data["reason"].as_str().is_some_and(|reason| reason.contains("no block")), "{data}");
     assert_eq!(
         chain.call("getBalance", json!([text(&address(1)), { "commitment": "processed" }]))["context"]["slot"],
         1

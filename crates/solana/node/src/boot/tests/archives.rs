@@ -81,6 +81,7 @@ fn blocks_after_an_archive_are_replayed() {
         fec_set_index: 0,
         reference_tick: 0,
         last_in_slot: true,
+        ends_batch: None,
         merkle_root: hash,
         chained_root: last.blockhash,
         signature: [0; 64],

@@ -77,7 +77,10 @@ impl BlockSource for Store {
     }
 
     fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
-        let of = |stored: &TestBlock| Block { info: info(slot, stored), block_id: stored.id, data: stored.id.to_vec() };
+        let of = |stored: &TestBlock| {
+            let data = stored.id.to_vec();
+            Block { info: info(slot, stored), block_id: stored.id, data, batch_ends: None }
+        };
         Ok(self.0.borrow().get(&slot).map(of))
     }
 

@@ -279,6 +279,7 @@ impl Chain {
             fec_set_index: 0,
             reference_tick: 63,
             last_in_slot: true,
+            ends_batch: None,
             merkle_root: [1; 32],
             chained_root: [2; 32],
             signature: [3; 64],
