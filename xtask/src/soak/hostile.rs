@@ -19,7 +19,8 @@ const TESTS: &str = "hostile_soak::attacks_on_";
 /// Prefix of the figures in a test's output.
 const FIGURES: &str = "figures ";
 const HEAD: &str = "| Attack | A second: stated, reached | Attacker's cores | Sent, landed | p50 before, during, after \
-                    | p99 before, during, after | Memory, bound | Counters that rose |\n|---|---|---|---|---|---|---|---|\n";
+                    | p99 before, during, after | Memory, bound | Counters that rose |\n\
+                    |---|---|---|---|---|---|---|---|\n";
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let (seconds, rate) = (args.number("--seconds", 10)?, args.number("--rate", 1_000)?);

@@ -384,10 +384,16 @@ mod tests {
 
     #[test]
     fn counters_are_summed_over_their_labels() {
-        let page = "# TYPE hearth_a_b_total counter\nhearth_a_b_total{tile=\"a:0\"} 2\nhearth_a_b_total{tile=\"a:1\"} 3\n\
-                    hearth_c_total 7\nhearth_seconds_total{tile=\"a b\"} 0.5\nhearth_open{tile=\"a:0\"} 9\n";
+        let page = [
+            "# TYPE hearth_a_b_total counter",
+            "hearth_a_b_total{tile=\"a:0\"} 2",
+            "hearth_a_b_total{tile=\"a:1\"} 3",
+            "hearth_c_total 7",
+            "hearth_seconds_total{tile=\"a b\"} 0.5",
+            "hearth_open{tile=\"a:0\"} 9",
+        ];
         let mut counters = Counters::new();
-        add_counters(page, &mut counters);
+        add_counters(&page.join("\n"), &mut counters);
         assert_eq!(counters, Counters::from([("a_b".to_owned(), 5), ("c".to_owned(), 7)]));
     }
 
@@ -403,10 +409,13 @@ mod tests {
 
     #[test]
     fn bound_has_what_hostile_peers_may_add() {
-        let table = "   hearth run  hearth bench\n     1.00 MiB      2.00 MiB  a part\n    10.50 MiB     20.00 MiB  in \
-                     all, accounts apart (they grow with the chain)\n     2.00 MiB      2.00 MiB  more at most for each \
-                     quic tile, while 512 hostile peers send streams\n";
-        assert_eq!(bound_of(table), Some((12 << 20) + (1 << 19)));
+        let table = [
+            "   hearth run  hearth bench",
+            "     1.00 MiB      2.00 MiB  a part",
+            "    10.50 MiB     20.00 MiB  in all, accounts apart (they grow with the chain)",
+            "     2.00 MiB      2.00 MiB  more at most for each quic tile, while 512 hostile peers send streams",
+        ];
+        assert_eq!(bound_of(&table.join("\n")), Some((12 << 20) + (1 << 19)));
         assert_eq!(bound_of("nothing"), None);
     }
 
