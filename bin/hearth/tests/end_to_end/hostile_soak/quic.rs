@@ -15,7 +15,7 @@ const HOSTS: std::ops::Range<u8> = 100..164;
 /// Connections begun at once.
 const AT_ONCE: u64 = 16;
 /// A handshake that is not done after this long is left behind.
-const HANDSHAKE_WITHIN: Duration = Duration::from_millis(300);
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(1);
 /// Sockets that are kept open, with their silent connections.
 const HELD: usize = 64;
 /// A first part of a transaction that never goes on: more than a client with [`WINDOW`] may send unacknowledged.
