@@ -4,11 +4,11 @@
 //! memory  some words per connection
 //! drops   the longest idle connection in favour of a new one; the new one if none is idle
 //!
-//! A connection is idle while no complete request is in progress: it has sent nothing yet, or part of a request, or waits
-//! after an answer, or is a WebSocket without subscriptions. Idle connections cost a client nothing and would otherwise
-//! hold every slot for as long as clients may be silent, so they give way to newer ones. One whose request is incomplete
-//! is idle from when the rest was first waited for: a client that sends it byte by byte does not stay the newest. A
-//! complete request is never aborted in favour of another client.
+//! A connection is idle while no complete request is in progress: it has sent nothing yet, or part of a request, or
+//! waits after an answer, or is a WebSocket without subscriptions. Idle connections cost a client nothing and would
+//! otherwise hold every slot for as long as clients may be silent, so they give way to newer ones. One whose request is
+//! incomplete is idle from when the rest was first waited for: a client that sends it byte by byte does not stay the
+//! newest. A complete request is never aborted in favour of another client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

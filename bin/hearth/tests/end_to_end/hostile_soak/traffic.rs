@@ -74,7 +74,7 @@ impl Load {
             most = pids.iter().map(|pid| held_bytes(*pid)).fold(most, u64::max);
             pause(LOOK_EVERY);
         }
-        self.end(most)
+        Window::of(&self.end(), most)
     }
 
     /// Waits until the first transactions are in blocks.
@@ -82,17 +82,17 @@ impl Load {
         self.process.wait_for_line(" included ");
     }
 
-    /// Ends it now.
-    pub fn stop(self) -> Window {
+    /// Ends it now, and returns its report. It may not have begun to measure.
+    pub fn stop(self) -> Value {
         self.process.signal(Signal::INT);
-        self.end(0)
+        self.end()
     }
 
-    fn end(self, held_bytes: u64) -> Window {
+    fn end(self) -> Value {
         let (status, text) = self.process.wait_with_errors();
         assert!(status.success(), "{status}: {text}");
         let report = std::fs::read_to_string(&self.report).expect("a report");
-        Window::of(&serde_json::from_str(&report).expect("JSON"), held_bytes)
+        serde_json::from_str(&report).expect("JSON")
     }
 }
 
