@@ -35,6 +35,8 @@ use traffic::{Load, Window, held_bytes};
 const BRIEF_RATE: u64 = 50;
 /// The load of the short test is stopped long before this.
 const BRIEF_SECONDS: u64 = 600;
+/// Traffic before a window is measured, in seconds.
+const WARMUP_SECONDS: u64 = 1;
 /// The slowest hundredth of the traffic may take this many times as long as without an attack.
 const SLOWER_MAX: f64 = 3.0;
 /// Memory that the stated bound leaves out, in bytes: the accounts of this small chain, what the RPC reads and
@@ -117,7 +119,7 @@ impl<T: Sync> Victim<T> {
 
     /// The short test: each attack lasts until its counters have risen.
     fn withstands_briefly(&self, plans: &[Plan<T>]) {
-        let load = Load::start(&self.url, &self.folder, BRIEF_RATE, BRIEF_SECONDS);
+        let load = Load::start(&self.url, &self.folder, BRIEF_RATE, 0, BRIEF_SECONDS);
         load.has_begun();
         for plan in plans {
             println!("{}: {}", self.chain, plan.name);
@@ -138,7 +140,7 @@ impl<T: Sync> Victim<T> {
     }
 
     fn window(&self, rate: u64, seconds: u64) -> Window {
-        Load::start(&self.url, &self.folder, rate, seconds).watch(&self.pids)
+        Load::start(&self.url, &self.folder, rate, WARMUP_SECONDS, seconds).watch(&self.pids)
     }
 
     /// Measures the traffic before, during and after each attack.

@@ -58,12 +58,15 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a load of `rate` transactions per second on the node at `url`, measured for `seconds`.
-    pub fn start(url: &str, folder: &Path, rate: u64, seconds: u64) -> Self {
+    /// Starts a load of `rate` transactions per second on the node at `url`, measured for `seconds` after `warmup`
+    /// seconds.
+    pub fn start(url: &str, folder: &Path, rate: u64, warmup: u64, seconds: u64) -> Self {
         let report = folder.join("load.json");
         let mut command = hearth();
-        command.args(["load", "run", "--url", url, "--accounts", ACCOUNTS, "--warmup", "1"]);
-        command.args(["--rate", &rate.to_string(), "--duration", &seconds.to_string(), "--json"]).arg(&report);
+        command.args(["load", "run", "--url", url, "--accounts", ACCOUNTS, "--json"]).arg(&report);
+        for (option, value) in [("--rate", rate), ("--warmup", warmup), ("--duration", seconds)] {
+            command.arg(option).arg(value.to_string());
+        }
         Self { process: Process::start(command.current_dir(folder)), report }
     }
 
@@ -82,7 +85,7 @@ impl Load {
         self.process.wait_for_line(" included ");
     }
 
-    /// Ends it now, and returns its report. It may not have begun to measure.
+    /// Ends it now, and returns its report, which may have no latency yet.
     pub fn stop(self) -> Value {
         self.process.signal(Signal::INT);
         self.end()
