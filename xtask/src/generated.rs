@@ -1,7 +1,8 @@
 //! `cargo xtask gen`: documentation pages generated from the binary.
 //!
-//! reads   the output of `hearth config show` and `hearth … --help`; `docs/agave.json`
-//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`, `docs/agave-results.md`
+//! reads   the output of `hearth config show` and `hearth … --help`; `docs/agave.json`, `docs/hostile.json`
+//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`, `docs/agave-results.md`,
+//!         `docs/hostile-results.md`
 //! memory  the pages
 
 use std::path::Path;
@@ -17,12 +18,13 @@ struct Page {
     make: fn(&Path) -> Result<String, String>,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     Page { path: "docs/configuration.md", make: configuration },
     Page { path: "docs/counters.md", make: counters },
     Page { path: "docs/tiles.md", make: tiles },
     Page { path: "docs/commands.md", make: commands },
     Page { path: "docs/agave-results.md", make: agave_results },
+    Page { path: "docs/hostile-results.md", make: hostile_results },
 ];
 
 const GENERATED: &str = "<!-- Written by `cargo xtask gen`. Do not edit: change the code that it documents. -->";
@@ -58,9 +60,19 @@ fn commands(binary: &Path) -> Result<String, String> {
 
 /// The results of `cargo xtask soak agave --json docs/agave.json`.
 fn agave_results(_: &Path) -> Result<String, String> {
-    let file = run::root().join("docs/agave.json");
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let page = soak::agave_page(&text).map_err(|why| format!("{}: {why}", file.display()))?;
+    results("docs/agave.json", soak::agave_page)
+}
+
+/// The results of `cargo xtask soak hostile --json docs/hostile.json`.
+fn hostile_results(_: &Path) -> Result<String, String> {
+    results("docs/hostile.json", soak::hostile_page)
+}
+
+/// The page of a soak's file of results.
+fn results(file: &str, page: fn(&str) -> Result<String, String>) -> Result<String, String> {
+    let path = run::root().join(file);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let page = page(&text).map_err(|why| format!("{}: {why}", path.display()))?;
     Ok(format!("{GENERATED}\n\n{}\n", page.trim()))
 }
 

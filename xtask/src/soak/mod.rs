@@ -13,6 +13,7 @@ mod ethereum;
 mod faults;
 mod fuzz;
 mod gossip;
+mod hostile;
 mod kill9;
 mod load;
 mod observe;
@@ -25,6 +26,7 @@ mod simulate_evm;
 use serde_json::{Value, json};
 
 pub use agave::page as agave_page;
+pub use hostile::page as hostile_page;
 
 use crate::run::Args;
 
@@ -42,7 +44,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 18] = [
+const SOAKS: [Soak; 19] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -102,6 +104,12 @@ const SOAKS: [Soak; 18] = [
         options: "--nodes N (3) [--binary FILE] [--peer FILE]",
         about: "a node of the cluster's own gossip beside ours: each finds all others (needs clang and protoc; 30 CPU minutes once)",
         run: gossip::run,
+    },
+    Soak {
+        name: "hostile",
+        options: "--seconds N (10) [--rate N (1000)] [--attack NAME] [--json FILE]",
+        about: "attacks at stated rates within half a core, on a Solana and on an EVM node: legitimate transactions land, in time, and memory is bounded",
+        run: hostile::run,
     },
     Soak {
         name: "kill9",
@@ -174,6 +182,11 @@ fn line(name: &str, outcome: &Outcome) -> Value {
         line.extend(figures.clone());
     }
     line
+}
+
+/// A text for a page, without what would end a table's cell or begin a tag.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
 
 #[cfg(test)]

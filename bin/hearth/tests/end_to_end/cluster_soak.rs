@@ -36,7 +36,8 @@ const COMPARED: u64 = 64;
 /// Resident memory of a follower, bytes.
 const MEMORY_MAX: u64 = 600_000_000;
 
-fn number(name: &str, default: u64) -> u64 {
+/// Returns the number in a variable of the environment, or `default`.
+pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 

@@ -112,7 +112,8 @@ fn quantity(value: &Value) -> u64 {
     u64::from_str_radix(text, 16).expect("a number")
 }
 
-fn transfer(signer: &Signer, nonce: u64, to: Address, wei: u64) -> Bytes {
+/// A signed transfer on the development chain.
+pub fn transfer(signer: &Signer, nonce: u64, to: Address, wei: u64) -> Bytes {
     let (gas_price, gas_limit) = (10_000_000_000, 21_000);
     let (to, value) = (TxKind::Call(to), U256::from(wei));
     let tx = TxLegacy { chain_id: Some(31337), nonce, gas_price, gas_limit, to, value, ..Default::default() };

@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 
 use super::client::{Sender, fresh_address, transfer};
+use super::hostile_soak::packets::garbage;
 use super::node::{DEADLINE, Metrics, Node, Setup, same, wait_until};
 
 /// The legitimate client's rate is measured over windows of this length: this many before the attacks, and at least
@@ -71,17 +72,7 @@ impl Traffic {
 fn garbage_datagrams(node: SocketAddr, traffic: &Traffic) {
     let (socket, mut random) = (socket(11), Random(1));
     for number in 0..GARBAGE_DATAGRAMS {
-        let len = random.index(1473);
-        let mut bytes = random.bytes(len);
-        let head: &[u8] = match number % 4 {
-            0 => &[0xc0, 0, 0, 0, 1, 8],
-            1 => &[0xcf, 0, 0, 0, 1, 20],
-            2 => &[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8],
-            _ => &[],
-        };
-        for (byte, begins) in bytes.iter_mut().zip(head) {
-            *byte = *begins;
-        }
+        let bytes = garbage(&mut random, number);
         socket.send_to(&bytes, node).expect("sent");
         traffic.breathe(number);
     }

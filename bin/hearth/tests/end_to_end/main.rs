@@ -25,6 +25,7 @@ mod faults;
 mod follow;
 mod history;
 mod hostile;
+mod hostile_soak;
 mod idle;
 mod isolation;
 mod keys;

@@ -96,8 +96,15 @@ impl Setup {
 
     /// Where a node in a cluster takes shreds.
     pub fn tvu(&self) -> u16 {
-        let port = self.tables["tiles"]["shred"]["shred_listen_port"].as_integer();
-        port.and_then(|port| port.try_into().ok()).expect("it is in a cluster")
+        self.port("tiles.shred.shred_listen_port")
+    }
+
+    /// The port that the configuration has at this path.
+    pub fn port(&self, path: &str) -> u16 {
+        let (first, rest) = path.split_once('.').expect("a key in a table");
+        let value =
+            self.tables.get(first).and_then(|table| rest.split('.').try_fold(table, |table, name| table.get(name)));
+        value.and_then(toml::Value::as_integer).and_then(|port| port.try_into().ok()).expect("it is configured")
     }
 
     /// Sets a key, given as `layout.affinity`.

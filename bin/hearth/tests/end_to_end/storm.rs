@@ -58,8 +58,8 @@ struct Answers {
     refusal: String,
 }
 
-/// Ends the storm, after a failed check too.
-struct EndOnDrop<'a>(&'a AtomicBool);
+/// Sets a flag that ends the storm, after a failed check too.
+pub struct EndOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {

@@ -21,13 +21,13 @@ fn identity(folder: &Path) -> SigningKey {
     SigningKey::from_seed(bytes[..32].try_into().expect("a seed comes first"))
 }
 
-fn shred_version(rpc: Rpc) -> u16 {
+pub fn shred_version(rpc: Rpc) -> u16 {
     let nodes: Value = rpc.call("getClusterNodes", json!([]));
     nodes[0]["shredVersion"].as_u64().expect("a number") as u16
 }
 
 /// The shreds of a block that its leader has signed, and that is built on no block that there is.
-fn other_block(slot: u64, version: u16, leader: &SigningKey) -> Vec<Vec<u8>> {
+pub fn other_block(slot: u64, version: u16, leader: &SigningKey) -> Vec<Vec<u8>> {
     let config = ShredderConfig { version, batch_sets: 1, ..ShredderConfig::default() };
     let mut shredder = Shredder::new(config, [3; 32]);
     shredder.begin_slot(slot, slot - 1).unwrap();

@@ -4,15 +4,16 @@
 //! memory  some words per connection
 //! drops   the longest idle connection in favour of a new one; the new one if none is idle
 //!
-//! A connection is idle while no request is in progress: it has sent nothing yet, or part of a request's head, or waits
-//! after an answer, or is a WebSocket without subscriptions. Idle connections cost a client nothing and would otherwise
-//! hold every slot for as long as clients may be silent, so they give way to newer ones. A request in progress is never
-//! aborted in favour of another client.
+//! A connection is idle while no complete request is in progress: it has sent nothing yet, or part of a request, or
+//! waits after an answer, or is a WebSocket without subscriptions. Idle connections cost a client nothing and would
+//! otherwise hold every slot for as long as clients may be silent, so they give way to newer ones. One whose request is
+//! incomplete is idle from when the rest was first waited for: a client that sends it byte by byte does not stay the
+//! newest. A complete request is never aborted in favour of another client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::net::TcpStream;
@@ -62,6 +63,8 @@ pub(crate) struct ConnectionSlot {
     given_up: Arc<Notify>,
     /// Requests under way, and other reasons to be kept. Changed under the table's lock.
     busy: AtomicUsize,
+    /// Whether the request under way lacks a part of its body. Changed under the table's lock.
+    is_arriving: AtomicBool,
 }
 
 impl std::fmt::Debug for ConnectionSlot {
@@ -106,7 +109,8 @@ impl ConnectionSlots {
         };
         table.open.insert(number, open);
         table.idle.insert(number, number);
-        let place = ConnectionSlot { places: Arc::clone(self), number, given_up, busy: AtomicUsize::new(0) };
+        let (places, busy, is_arriving) = (Arc::clone(self), AtomicUsize::new(0), AtomicBool::new(false));
+        let place = ConnectionSlot { places, number, given_up, busy, is_arriving };
         Some(SlotGrant { place, for_another })
     }
 
@@ -119,6 +123,22 @@ impl Table {
     fn next(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// From now on this connection is idle.
+    fn rest(&mut self, number: u64) {
+        self.rise(number);
+        let since = self.next();
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.idle_since = Some(since);
+        self.idle.insert(since, number);
+    }
+
+    /// This connection is idle no more.
+    fn rise(&mut self, number: u64) {
+        if let Some(since) = self.open.get_mut(&number).and_then(|open| open.idle_since.take()) {
+            self.idle.remove(&since);
+        }
     }
 
     /// Gives up the longest idle connection that `may_go`; whether there was one.
@@ -164,27 +184,34 @@ impl ConnectionSlot {
     pub fn begin(&self) {
         let mut table = self.places.lock();
         self.busy.fetch_add(1, Relaxed);
-        let Some(open) = table.open.get_mut(&self.number) else { return };
-        if let Some(since) = open.idle_since.take() {
-            table.idle.remove(&since);
-        }
+        table.rise(self.number);
     }
 
     /// Marks the end of a request.
     pub fn end(&self) {
         let mut table = self.places.lock();
-        let since = table.next();
-        let is_last = self.busy.fetch_sub(1, Relaxed) == 1;
-        let Some(open) = table.open.get_mut(&self.number) else { return };
-        if is_last {
-            open.idle_since = Some(since);
-            table.idle.insert(since, self.number);
+        if self.busy.fetch_sub(1, Relaxed) == 1 {
+            table.rest(self.number);
         }
     }
 
-    /// Whether something is under way.
+    /// The rest of a request's body is waited for.
+    pub fn begin_body(&self) {
+        let mut table = self.places.lock();
+        self.is_arriving.store(true, Relaxed);
+        table.rest(self.number);
+    }
+
+    /// The body is complete, or is read no further.
+    pub fn end_body(&self) {
+        let mut table = self.places.lock();
+        self.is_arriving.store(false, Relaxed);
+        table.rise(self.number);
+    }
+
+    /// Whether something is under way that must be answered: not a request whose body is incomplete.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Relaxed) > 0
+        self.busy.load(Relaxed) > 0 && !self.is_arriving.load(Relaxed)
     }
 
     /// Keeps the connection from being idle until the returned guard is dropped.

@@ -93,6 +93,58 @@ impl AsyncWrite for Stream {
     }
 }
 
+/// A request's body. While some of it is missing, the connection is idle: it may have to make room for another.
+pub(crate) struct Arriving {
+    body: Body,
+    place: Arc<ConnectionSlot>,
+    is_awaited: bool,
+}
+
+impl Arriving {
+    /// The same body, of the connection with this place.
+    pub fn track(body: Body, place: Arc<ConnectionSlot>) -> Body {
+        Body::new(Self { body, place, is_awaited: false })
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.is_awaited) {
+            self.place.end_body();
+        }
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        match &polled {
+            Poll::Pending if !self.is_awaited => {
+                self.is_awaited = true;
+                self.place.begin_body();
+            }
+            Poll::Ready(None | Some(Err(_))) => self.end(),
+            Poll::Pending | Poll::Ready(Some(Ok(_))) => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A request under way, from its head to the end of its answer's body; from there to its last byte in [`Answers`].
 pub(crate) struct Answer {
     answers: Arc<Answers>,

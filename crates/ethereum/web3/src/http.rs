@@ -98,7 +98,7 @@ async fn post(api: &Arc<Api>, address: IpAddr, request: Request<Body>) -> Respon
     let (bytes_max, patience) = (limits.request_bytes, limits.patience);
     let bounds = BodyBounds { bytes_max, discarded_max: DISCARDED_MAX, patience };
     let too_long = |seen| format!("content length too large ({seen}>{bytes_max})\n");
-    let body = match whole(request.into_body(), bounds, too_long).await {
+    let body = match whole(request.into_body(), bounds, &api.bodies, too_long).await {
         Ok(body) => body,
         Err(response) => return refuse(response),
     };

@@ -89,7 +89,7 @@ async fn post(caller: Caller<'_>, request: Request<Body>) -> Response<Body> {
     let (bytes_max, patience) = (limits.request_bytes, limits.patience);
     let bounds = BodyBounds { bytes_max, discarded_max: DISCARDED_MAX, patience };
     let too_long = |_| format!("the body is longer than {bytes_max} bytes\n");
-    let body = match whole(request.into_body(), bounds, too_long).await {
+    let body = match whole(request.into_body(), bounds, &api.bodies, too_long).await {
         Ok(body) => body,
         Err(response) => return refuse(response),
     };

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::super::escaped;
 use super::{Lab, Outcome};
 use crate::run;
 
@@ -150,11 +151,6 @@ fn plain(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// Without what would end a cell or begin a tag.
-fn escaped(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
 
 #[cfg(test)]

@@ -65,6 +65,29 @@ fn busy_connections_stay() {
 }
 
 #[test]
+fn incomplete_body_gives_way_and_complete_one_stays() {
+    on_a_runtime(async {
+        let (_client, ours) = pair().await;
+        let places = ConnectionSlots::new(3, 0);
+        let [a, b, c] = [(); 3].map(|()| Arc::new(places.enter(HERE, &ours).unwrap().place));
+        [&a, &b, &c].into_iter().for_each(|place| place.begin());
+        [&c, &b, &a].into_iter().for_each(|place| place.begin_body());
+        assert!(!a.is_busy() && !b.is_busy() && !c.is_busy());
+        let d = places.enter(HERE, &ours).unwrap().place;
+        assert!(is_given_up(&c), "it has waited longest");
+        d.begin();
+        b.end_body();
+        let e = places.enter(HERE, &ours).unwrap().place;
+        assert!(b.is_busy() && is_given_up(&a) && !is_given_up(&b), "a complete request stays");
+        e.begin();
+        assert!(places.enter(HERE, &ours).is_none(), "all have one");
+        b.end();
+        assert!(places.enter(HERE, &ours).unwrap().for_another && is_given_up(&b));
+        assert!(places.lock().idle.is_empty());
+    });
+}
+
+#[test]
 fn unread_bytes_are_a_request() {
     on_a_runtime(async {
         let (mut client, ours) = pair().await;

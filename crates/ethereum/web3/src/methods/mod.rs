@@ -43,6 +43,7 @@ use hearth_evm::block::Block;
 use hearth_evm::chain::{Chain, ChainError, StateAt};
 use hearth_evm::exec::BlockEnv;
 use hearth_evm::state::StateView;
+use hearth_serve::body::BodyRoom;
 use hearth_serve::dashboard::{Dashboard, Ledger};
 use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
@@ -69,6 +70,7 @@ pub struct Api {
     pub(crate) filters: Filters,
     pub(crate) heavy: CallPool,
     pub(crate) dashboard: Result<Dashboard, &'static str>,
+    pub(crate) bodies: BodyRoom,
     rate: RateLimit,
     accounts: Accounts,
     dev: Dev,
@@ -90,6 +92,7 @@ impl Api {
             filters: Filters::new(limits, Arc::clone(&counters)),
             heavy: CallPool::new(limits, Arc::clone(&counters)),
             dashboard: look_at.map(|look_at| Dashboard::new(Ledger::Ethereum, look_at, counters.clone())),
+            bodies: BodyRoom::default(),
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
             sender: send::Sender::default(),

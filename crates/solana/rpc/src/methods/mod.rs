@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Bank, Commitment, DropTable, Executor, Ledger, StateView};
+use hearth_serve::body::BodyRoom;
 use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::file::Downloads;
 use hearth_serve::jsonrpc::{Answerer, Call};
@@ -69,6 +70,7 @@ pub struct Api {
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
+    pub(crate) bodies: BodyRoom,
     pub(crate) dashboard: Result<Dashboard, &'static str>,
     pub(crate) offer: Offer,
     pub(crate) downloads: Downloads,
@@ -146,6 +148,7 @@ impl Api {
             admin: node.admin,
             call_for_slot: node.call_for_slot,
             long_work: Semaphore::new(1),
+            bodies: BodyRoom::default(),
         }
     }
 

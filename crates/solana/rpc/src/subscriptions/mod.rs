@@ -3,7 +3,8 @@
 //! reads   the ledger, every [`LOOK_EVERY`] while there are subscriptions; nothing while there are none
 //! writes  notifications into the queue of each connection
 //! memory  about 200 B per subscription, plus the account for an account subscription; a queue per connection; all
-//!         bounded by [`Limits`]; held-back notifications, at most [`notifications::HELD_BYTES_MAX`]
+//!         bounded by [`Limits`]; the notifications of one subscription and poll; held-back notifications, at most
+//!         [`notifications::HELD_BYTES_MAX`]
 //! drops   subscriptions over the limits: error -32602, counted; a connection whose queue is full: closed, counted
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
@@ -215,17 +216,29 @@ impl SubscriptionHub {
         let fresh = std::mem::take(&mut state.fresh);
         if fresh || now != *seen || !tapped.landed.is_empty() || !tapped.changed.is_empty() {
             let changes = Changes::between(&self.ledger, seen, now, fresh, tapped);
-            let State { subscriptions, held_bytes, .. } = &mut *state;
-            let mut teller =
-                NotificationBuilder { changes: &changes, ledger: &self.ledger, held_bytes, notifications: Vec::new() };
-            for (&id, subscription) in subscriptions {
-                teller.tell(id, &mut subscription.watch);
-            }
-            let notifications = teller.notifications;
+            self.tell_all(&mut state, &changes);
             *seen = now;
-            self.deliver(&mut state, notifications);
         }
         !state.subscriptions.is_empty()
+    }
+
+    /// Notifies one subscription after the other, and returns the number of notifications made. Those of one are
+    /// delivered before the next one's are made: thousands of subscriptions on connections that are full cost neither
+    /// time nor memory.
+    fn tell_all(&self, state: &mut State, changes: &Changes) -> usize {
+        let mut made = 0;
+        let ids: Vec<u64> = state.subscriptions.keys().copied().collect();
+        for id in ids {
+            let State { subscriptions, held_bytes, .. } = state;
+            // An earlier notification may have overflowed its connection, which removes its subscriptions.
+            let Some(subscription) = subscriptions.get_mut(&id) else { continue };
+            let mut builder = NotificationBuilder { changes, ledger: &self.ledger, held_bytes, notifications: vec![] };
+            builder.tell(id, &mut subscription.watch);
+            let notifications = builder.notifications;
+            made += notifications.len();
+            self.deliver(state, notifications);
+        }
+        made
     }
 
     fn deliver(&self, state: &mut State, notifications: Vec<Notification>) {
@@ -244,5 +257,39 @@ impl SubscriptionHub {
                 self.remove(state, id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_ledger::builders;
+    use hearth_ledger::notifier::DrainedNotifications;
+
+    use super::*;
+
+    #[test]
+    fn full_connection_costs_no_more_notifications() {
+        let hub = SubscriptionHub {
+            state: Mutex::default(),
+            woken: Notify::new(),
+            ledger: builders::ledger(1),
+            limits: Limits { queued_notifications: 1, ..Limits::default() },
+            counters: Arc::default(),
+        };
+        let (full, _unread) = hub.join();
+        for _ in 0..100 {
+            assert!(hub.subscribe(full, Watch::Slot).is_ok());
+        }
+        let now = ChangeCounters::now(&hub.ledger);
+        let mut changes = Changes::between(&hub.ledger, &now, now, true, DrainedNotifications::default());
+        changes.slots = vec![(1, 0)];
+        // The second is one too many.
+        assert_eq!(hub.tell_all(&mut hub.state(), &changes), 2);
+        assert!(hub.state().subscriptions.is_empty());
+
+        let (other, mut read) = hub.join();
+        assert!(hub.subscribe(other, Watch::Slot).is_ok());
+        assert_eq!(hub.tell_all(&mut hub.state(), &changes), 1);
+        assert!(read.try_recv().is_ok_and(|text| text.contains("slotNotification")));
     }
 }

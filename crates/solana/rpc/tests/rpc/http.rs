@@ -275,8 +275,8 @@ fn a_client_that_takes_no_answer_is_let_go() {
 fn connections_over_the_limit_are_told_so_and_closed() {
     let limits = Limits { http_connections: 2, websocket_connections: 0, ..Limits::default() };
     let chain = Chain::with(limits, true);
-    let held = [begun_request(&chain), begun_request(&chain)];
-    chain.wait_counted(|c| c.connections_open(), 2);
+    let held = [unread_answer(&chain), unread_answer(&chain)];
+    chain.wait_counted(|c| c.requests(), 2 * CALLS as u64);
     for address in [chain.http(), chain.server.websocket_addr()] {
         let answer = read_answer(&mut connect(address));
         assert!(answer.status == 503 && answer.head.contains("retry-after: 1"), "{answer:?}");
@@ -286,6 +286,19 @@ fn connections_over_the_limit_are_told_so_and_closed() {
     drop(held);
     chain.wait_counted(|c| c.connections_open(), 0);
     assert_eq!(chain.call("getHealth", json!([])), "ok");
+}
+
+/// Calls in a request of [`unread_answer`].
+const CALLS: usize = 100;
+
+/// A request whose answer, of 23 MB, is more than every buffer in between, and is not read.
+fn unread_answer(chain: &Chain) -> std::net::TcpStream {
+    let mut stream = connect(chain.http());
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "getSlotLeaders", "params": [0, 5000] });
+    let body = json!(vec![call; CALLS]).to_string();
+    let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    stream
 }
 
 /// A request whose body is incomplete and being read by the server.
@@ -313,7 +326,8 @@ fn begun_request(chain: &Chain) -> std::net::TcpStream {
 #[test]
 fn idle_connections_make_room() {
     let chain = Chain::with(Limits { http_connections: 8, ..Limits::default() }, true);
-    let under_way = begun_request(&chain);
+    let mut under_way = unread_answer(&chain);
+    chain.wait_counted(|c| c.requests(), CALLS as u64);
     let mut held = vec![];
     for number in 0..60 {
         let mut stream = connect(chain.http());
@@ -334,22 +348,37 @@ fn idle_connections_make_room() {
     let (closed, refused) =
         (chain.counted(|c| c.connections_idle_closed()), chain.counted(|c| c.connections_refused()));
     assert!(closed > 0 && closed + refused >= 50, "as many as there was no place for: {closed} and {refused}");
-    // The longest idle ones are closed, and requests in flight are answered.
+    // The longest idle ones are closed, and complete requests are answered.
     for stream in &mut held[..40] {
         let mut rest = vec![];
         stream.read_to_end(&mut rest).unwrap();
     }
-    let mut under_way = under_way;
-    under_way.write_all(b"{\"a\": 1} ").unwrap();
     let mut answer = [0; 12];
     under_way.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+/// Clients that never end their requests do not keep others from being served.
+#[test]
+fn incomplete_requests_make_room() {
+    let chain = Chain::with(Limits { http_connections: 4, ..Limits::default() }, true);
+    let mut begun: Vec<_> = (0..12).map(|_| begun_request(&chain)).collect();
+    assert_eq!(chain.call("getHealth", json!([])), "ok");
+    assert_eq!(chain.counted(|c| c.connections_refused()), 0);
+    assert!(chain.counted(|c| c.connections_idle_closed()) >= 8);
+    // The newest still has its place, and its request is answered.
+    let newest = begun.last_mut().unwrap();
+    newest.write_all(b"{\"a\": 1} ").unwrap();
+    let mut answer = [0; 12];
+    newest.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
 #[test]
 fn an_address_has_its_share_of_connections() {
     let chain = Chain::with(Limits { connections_per_address: 2, ..Limits::default() }, true);
-    let held = [begun_request(&chain), begun_request(&chain)];
+    let held = [unread_answer(&chain), unread_answer(&chain)];
+    chain.wait_counted(|c| c.requests(), 2 * CALLS as u64);
     let answer = read_answer(&mut connect(chain.http()));
     assert_eq!(answer.status, 503, "{answer:?}");
     drop(held);
