@@ -11,7 +11,6 @@ use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_gossip::{Peer as ClusterPeer, duplicate, pong_hash};
 use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig, stakes};
-use hearth_tile::Tile;
 use hearth_tile::rig::Rig;
 use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::entry::write_entry;

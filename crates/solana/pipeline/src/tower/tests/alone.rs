@@ -188,7 +188,7 @@ fn signature_is_waited_for_without_looking() {
     trial.durable(1);
     let (number, _) = trial.asked().expect("a vote is due");
     trial.durable(2);
-    assert_eq!(hearth_tile::Tile::wait_for(trial.rig.tile()).deadline, None);
+    assert_eq!(trial.rig.waits_for().deadline, None);
     trial.signed(number);
     assert!(trial.asked().is_some());
 }
