@@ -62,8 +62,8 @@ const BATCH: usize = 32;
 /// A burst of this many does not wait for more: it fills the lanes of the vector unit.
 const FULL: usize = 8;
 /// The least time between the bursts of a slow stream, and the longest that a transaction waits, in nanoseconds. Pack
-/// sends a partial microblock at the earliest 0.5 ms after the last; with a little more here nothing waits there, too.
-const HOLD_NS: u64 = 600_000;
+/// sends a partial microblock at the earliest 0.5 ms after the last; with more here nothing waits there, too.
+const HOLD_NS: u64 = 1_000_000;
 /// After a full burst the stream is fast: for this long none waits.
 const FAST_NS: u64 = 10_000_000;
 
