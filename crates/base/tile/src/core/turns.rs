@@ -169,17 +169,21 @@ impl<'a> CoreThread<'a> {
         let now = self.clock.now();
         self.charge_if_due(now);
         self.collect_waits();
-        let most = self.idle.sleep_max_ns;
-        let timeout = self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most));
         // After a shorter sleep housekeeping is due soon, and writes them.
-        if timeout > HOUSEKEEPING_NS {
+        if self.timeout(now) > HOUSEKEEPING_NS {
             self.flush_work();
         }
         let start = self.clock.now();
-        let readable = self.waker().sleep(&self.wait.readable, timeout);
+        let readable = self.waker().sleep(&self.wait.readable, self.timeout(start));
         let slept_ns = self.clock.now().saturating_sub(start);
         self.report_readable(readable);
         slept_ns
+    }
+
+    /// For how long a sleep that begins at `now` lasts at most.
+    fn timeout(&self, now: u64) -> u64 {
+        let most = self.idle.sleep_max_ns;
+        self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most))
     }
 
     /// Collects what its tiles wait for.
