@@ -37,9 +37,9 @@ pub const HOUSEKEEPING_NS: u64 = 1_000_000;
 /// The same for a tile of a node's core that has not worked meanwhile, in nanoseconds. At little load a core wakes every
 /// few milliseconds for one of its tiles, and need not keep house for all of them each time.
 pub const IDLE_HOUSEKEEPING_NS: u64 = 5_000_000;
-/// Interval at which the counters and the heartbeat of a tile without work are written, in nanoseconds. What a tile
-/// counts changes only where it works, and then the next housekeeping writes it; a core without work that wakes every
-/// few milliseconds for one of its tiles need not write those of all.
+/// A housekeeping writes the counters and the heartbeat of a tile without work if the last write was this long ago, in
+/// nanoseconds. What a tile counts changes only where it works, and then the next housekeeping writes it; a core without
+/// work that wakes every few milliseconds for one of its tiles need not write those of all.
 pub const IDLE_WRITE_NS: u64 = 20_000_000;
 
 /// The circumstances of a turn.
@@ -112,7 +112,7 @@ pub trait Runnable: Send {
     /// Writes the counters to shared memory now.
     fn flush(&mut self);
     /// Writes the counters to shared memory if the tile has worked since the last write. Changes of idle turns are
-    /// written within [`IDLE_WRITE_NS`] of it, if the core is awake then, else when it wakes.
+    /// written by the first housekeeping [`IDLE_WRITE_NS`] after it.
     fn flush_work(&mut self);
     /// Called when the node stops.
     fn stop(&mut self);

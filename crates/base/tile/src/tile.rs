@@ -59,7 +59,7 @@ pub trait Tile: Sized + Send + 'static {
     }
 
     /// Called about every millisecond while running, or every five if the tile does not work, for gauges and ageing.
-    /// The counters are written after it if the tile has worked since they last were, else every 20 ms. No room is
+    /// The counters are written after it if the tile has worked since they last were, else every 20 to 25 ms. No room is
     /// promised: check [`Out::credits`] before publishing.
     fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
 

@@ -27,7 +27,7 @@ const NOTABLE: f64 = 0.1;
 /// If other programs use a core for this share of the time in which it is wanted, it is not this node's, however busy
 /// it seems.
 const MOSTLY: f64 = 0.5;
-/// A running tile has a heartbeat at least every 220 ms: a floating one sleeps for 200, and is written every 20.
+/// A running tile has a heartbeat at least every 225 ms: a floating one sleeps for 200, and writes its own within 25.
 const STUCK_S: f64 = 2.0;
 /// If more transactions than this are held back by others, this is a limit and not a momentary state.
 const MANY_WAITING: u64 = 1_000;

@@ -126,6 +126,26 @@ fn a_deadline_wakes_a_sleeping_core() {
     fleet.stop().unwrap();
 }
 
+/// What the tiles do before a sleep takes time, which the sleep is shorter by: here all of it.
+#[test]
+fn a_deadline_does_not_move_while_a_core_prepares_its_sleep() {
+    let wires = Wires::new(Clock::manual(), &["a:0"], &[]);
+    let (script, asked) = (script(), Arc::new(AtomicU64::new(0)));
+    let (clock, counted, far) = (wires.clock.clone(), asked.clone(), 10 * PATIENCE);
+    look(&script).wait_for = Box::new(move || {
+        if counted.fetch_add(1, Ordering::Relaxed) >= 3 {
+            return crate::WaitFor::default();
+        }
+        let deadline = Some(clock.now() + far.as_nanos() as u64);
+        clock.advance(far);
+        crate::WaitFor { deadline, ..Default::default() }
+    });
+    let sleeps = core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, SLEEP_UNTIL_WOKEN);
+    let fleet = Fleet::start(vec![sleeps]).unwrap();
+    wait_until("three sleeps", || asked.load(Ordering::Relaxed) > 3);
+    fleet.stop().unwrap();
+}
+
 #[test]
 fn a_descriptor_wakes_a_sleeping_core() {
     use std::os::fd::AsRawFd;

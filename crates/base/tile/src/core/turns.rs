@@ -138,11 +138,10 @@ impl<'a> CoreThread<'a> {
         has_worked
     }
 
-    /// Runs the pass before a sleep. Returns whether there was work after all.
-    fn last_pass(&mut self) -> bool {
+    /// Runs the pass before a sleep, or before its tiles are lent. Returns whether there was work after all.
+    fn last_pass(&mut self, sleeps_next: bool) -> bool {
         let began = self.clock.now();
-        // A core with much work hardly ever sleeps: there tiles look at their descriptors in each pass.
-        let worked = self.pass(0, self.pace.is_quiet());
+        let worked = self.pass(0, sleeps_next);
         self.pace.passed(worked, self.clock.now().saturating_sub(began));
         worked
     }
@@ -151,7 +150,8 @@ impl<'a> CoreThread<'a> {
     fn announce_sleep(&mut self) -> bool {
         let waker = self.waker();
         waker.announce();
-        let has_work = self.last_pass() || self.shared_state().has_mail() || self.has_stopped();
+        // A core with much work hardly ever sleeps: there tiles look at their descriptors in each pass.
+        let has_work = self.last_pass(self.pace.is_quiet()) || self.shared_state().has_mail() || self.has_stopped();
         if has_work {
             waker.cancel();
         }
@@ -169,17 +169,21 @@ impl<'a> CoreThread<'a> {
         let now = self.clock.now();
         self.charge_if_due(now);
         self.collect_waits();
-        let most = self.idle.sleep_max_ns;
-        let timeout = self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most));
         // After a shorter sleep housekeeping is due soon, and writes them.
-        if timeout > HOUSEKEEPING_NS {
+        if self.timeout(now) > HOUSEKEEPING_NS {
             self.flush_work();
         }
         let start = self.clock.now();
-        let readable = self.waker().sleep(&self.wait.readable, timeout);
+        let readable = self.waker().sleep(&self.wait.readable, self.timeout(start));
         let slept_ns = self.clock.now().saturating_sub(start);
         self.report_readable(readable);
         slept_ns
+    }
+
+    /// For how long a sleep that begins at `now` lasts at most.
+    fn timeout(&self, now: u64) -> u64 {
+        let most = self.idle.sleep_max_ns;
+        self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most))
     }
 
     /// Collects what its tiles wait for.
@@ -225,7 +229,8 @@ impl<'a> CoreThread<'a> {
     fn lend(&mut self, borrower: &CoreShared) {
         let waker = self.waker();
         let lent = lending::lend(waker, borrower, || {
-            if self.last_pass() || self.has_stopped() {
+            // No sleep looks at the descriptors: the borrower's thread has them next.
+            if self.last_pass(false) || self.has_stopped() {
                 return None;
             }
             let now = self.clock.now();

@@ -8,7 +8,8 @@
 //!
 //! While transactions arrive slowly, they wait for each other ([`HOLD_NS`]): a burst of eight costs hardly more than one
 //! signature, and the next would wait in pack anyway. A transaction that comes after a longer pause does not wait, and
-//! none waits under load.
+//! under load hardly any does. With several verify tiles none waits: each would hold few, and they would wait in pack in
+//! addition, which has just sent on what another tile has passed.
 //!
 //! A transaction that the RPC submits again because it has not landed does not count as a duplicate.
 //!
@@ -84,6 +85,8 @@ pub struct Verify {
     dedup: Port,
     bytes: Box<[[u8; TXN_MTU]; BATCH]>,
     pending: Vec<PendingTransaction>,
+    /// Whether transactions of a slow stream wait for each other: not with several verify tiles.
+    holds: bool,
     /// When the first pending transaction arrived.
     pending_since: u64,
     /// Until this time a burst that is not full waits.
@@ -111,6 +114,7 @@ impl Tile for Verify {
             dedup: host.output(VERIFY_DEDUP)?,
             bytes: Box::new([[0; TXN_MTU]; BATCH]),
             pending: Vec::with_capacity(BATCH),
+            holds: host.peers() == 1,
             pending_since: 0,
             hold_until: 0,
             fast_until: 0,
@@ -176,7 +180,7 @@ impl Tile for Verify {
 impl Verify {
     /// Whether the pending transactions wait for more.
     fn waits(&self, now: u64) -> bool {
-        self.pending.len() < FULL && now < self.hold_until && now >= self.fast_until
+        self.holds && self.pending.len() < FULL && now < self.hold_until && now >= self.fast_until
     }
 
     /// Verifies the pending transactions, and passes on the good ones.

@@ -174,6 +174,17 @@ fn transactions_of_a_fast_stream_do_not_wait() {
     assert_eq!(passed(&mut rig, 300..340), few as usize + 40);
 }
 
+/// Pack would hold them up once more: it sends on what the other tiles pass meanwhile.
+#[test]
+fn transactions_for_several_tiles_do_not_wait() {
+    let mut rig = rig();
+    assert!(rig.tile().holds, "alone it does");
+    rig.tile().holds = false;
+    for n in 0..3 {
+        assert_eq!((passed(&mut rig, n..n + 1), rig.waits_for().deadline), (1, None));
+    }
+}
+
 #[test]
 fn nothing_is_lost_while_dedup_does_not_read() {
     let mut rig = rig();
