@@ -96,15 +96,6 @@ impl Outcome {
             _ => 0,
         }
     }
-
-    /// What `txn` takes of its block's limits; nothing if it did not land.
-    pub fn landed_cost(&self, txn: &Txn<'_>) -> LandedCost {
-        if !self.is_committed() {
-            return LandedCost::default();
-        }
-        let bounded = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
-        LandedCost { units: bounded(self.cost(txn)), allocated_bytes: bounded(allocated_bytes(txn)) }
-    }
 }
 
 /// Transactions of a block by outcome, and their fees.
@@ -272,6 +263,16 @@ impl Bank {
             touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
             touched.extend(loaded.readonly().iter().map(|key| (hash(key), false)));
         }
+    }
+
+    /// What a transaction of this block takes of the block's limits; nothing if it did not land.
+    pub fn landed_cost(&self, txn: &Txn<'_>, outcome: &Outcome) -> LandedCost {
+        if !outcome.is_committed() {
+            return LandedCost::default();
+        }
+        let bounded = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        let allocated = allocated_bytes(txn, self.features.rules.creates_prefunded);
+        LandedCost { units: bounded(outcome.cost(txn)), allocated_bytes: bounded(allocated) }
     }
 
     /// Appends the accounts that a transaction may write, each of which its block charges for it. Neither reserved

@@ -161,8 +161,10 @@ impl Worker {
             }
         }
         let refused = self.outcomes.iter().position(|outcome| !outcome.is_committed());
-        let landed = slice.iter().zip(&self.outcomes).take(refused.unwrap_or(slice.len()));
-        self.costs.extend(landed.map(|(txn, outcome)| outcome.landed_cost(txn)));
+        if let Some(bank) = bank {
+            let landed = slice.iter().zip(&self.outcomes).take_while(|(_, outcome)| outcome.is_committed());
+            self.costs.extend(landed.map(|(txn, outcome)| bank.landed_cost(txn, outcome)));
+        }
         let failure = match refused {
             Some(at) => Some(Failure::Outcome { txn: (from + at) as u32, outcome: self.outcomes[at] }),
             None if self.executed < self.end => return slice.len(),
