@@ -85,7 +85,7 @@ const _: () = assert!(ExecOrder::HEADER + 32 + ORDER_ENTRIES * ExecOrder::ENTRY 
 pub struct ExecVerdict {
     /// Why the block is wrong, if it is.
     pub failure: Option<Failure>,
-    /// The cost of every transaction before the failure.
+    /// The cost of every transaction before the failure; empty if the block is known.
     pub costs: Vec<LandedCost>,
 }
 
