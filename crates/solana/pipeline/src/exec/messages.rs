@@ -8,7 +8,7 @@ use hearth_ledger::{LandedCost, Outcome, TransactionError};
 
 use super::order::{Failure, ORDER_ENTRIES, TransactionRange, Work, WorkOrder};
 use crate::links::codec::{Reader, TRUSTED, Writer, writer};
-use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS};
+use crate::links::{HISTORY_MTU, MICROBLOCK_MTU, MICROBLOCK_TXNS};
 use crate::poh::check::ChainEntry;
 
 /// An order: work on a block for one worker.
@@ -132,7 +132,7 @@ impl ExecVerdict {
     }
 }
 
-const _: () = assert!(ExecVerdict::SIZE_MAX <= MICROBLOCK_MTU);
+const _: () = assert!(ExecVerdict::SIZE_MAX <= HISTORY_MTU);
 
 #[cfg(test)]
 mod tests {
