@@ -564,7 +564,8 @@ tables! {
         /// Maximum compute units of a block; the cluster's are 100,000,000. A lower value fills blocks on a slow
         /// machine. Without effect if the limit is lifted.
         pub max_cost_per_block: u64 = 100_000_000,
-        /// Lifts the block's compute limit (to 13 times the cluster's).
+        /// Lifts the block's compute limit (to 13 times the cluster's). Nodes that follow the chain need it too: others
+        /// refuse blocks over the cluster's limit.
         pub larger_max_cost_per_block: bool = false,
         /// Lifts the limits on shreds in a block (to 32 times the cluster's).
         pub larger_shred_limits_per_block: bool = false,
