@@ -434,7 +434,8 @@ tables! {
         pub quic_transaction_listen_port: u16 = 9007,
         /// Limits on peers: `local` sets none, `production` has the cluster's values, by stake.
         pub limits: PeerLimits = PeerLimits::Local,
-        /// Maximum connections of peers without stake; 0 takes the value of `limits`.
+        /// Maximum connections of peers without stake; with `limits = "local"` of all peers. 0 takes the value of
+        /// `limits`.
         pub max_concurrent_connections: usize = 0,
     }
 
