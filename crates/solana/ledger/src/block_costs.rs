@@ -5,7 +5,7 @@
 //! memory  about 40 B for each account that is charged
 //! source  `cost_tracker.rs` of `solana-cost-model` 4.2.2; `check_block_cost_limits` of `blockstore_processor.rs`
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::bank::AccountHash;
 use crate::cost::{BlockLimits, LandedCost};
@@ -20,6 +20,7 @@ pub struct BlockCosts {
     limits: BlockLimits,
     units: u64,
     allocated_bytes: u64,
+    // Nobody else knows the key of these hashes, so the map need not defend itself against chosen ones.
     accounts: HashMap<AccountHash, u64>,
 }
 

@@ -88,8 +88,9 @@ pub struct LandedCost {
     pub allocated_bytes: u32,
 }
 
-/// Bytes of account data that `txn` tries to allocate; 0 if one of its allocations is certain to fail.
-pub fn allocated_bytes(txn: &Txn<'_>) -> u64 {
+/// Bytes of account data that `txn` tries to allocate; 0 if one of its instructions to the system program is certain to
+/// fail, as one that creates an account with lamports is before its feature is active (`creates_prefunded`).
+pub fn allocated_bytes(txn: &Txn<'_>, creates_prefunded: bool) -> u64 {
     use SystemInstruction::*;
     let keys = txn.account_keys();
     let mut total = 0u64;
@@ -98,6 +99,7 @@ pub fn allocated_bytes(txn: &Txn<'_>) -> u64 {
             continue;
         }
         match SystemInstruction::decode(instruction.data) {
+            Some(CreateAccountAllowPrefund { .. }) if !creates_prefunded => return 0,
             Some(
                 CreateAccount { space, .. }
                 | CreateAccountWithSeed { space, .. }
@@ -215,13 +217,23 @@ mod tests {
     #[test]
     fn allocations_are_summed_and_clamped() {
         let create = |space| system::create_account(&[9; 32], &[8; 32], 1, space, &[7; 32]);
-        let allocated = |instructions: &[Instruction]| with(instructions, allocated_bytes);
+        let allocated = |instructions: &[Instruction]| with(instructions, |txn| allocated_bytes(txn, true));
         assert_eq!(allocated(&[transfer()]), 0);
         assert_eq!(allocated(&[create(100), transfer(), system::allocate(&[8; 32], 11)]), 111);
         assert_eq!(allocated(&[create(MAX_DATA_BYTES as u64 + 1), create(5)]), 0, "one will fail");
         assert_eq!(allocated(&vec![create(MAX_DATA_BYTES as u64); 3]), MAX_ALLOCATION_BYTES);
         let broken = Instruction { data: vec![200], ..transfer() };
         assert_eq!(allocated(&[create(100), broken]), 0);
+    }
+
+    /// Otherwise a block full of such failures, which is good in the cluster, would exceed the limit here.
+    #[test]
+    fn an_instruction_that_is_not_active_allocates_nothing() {
+        let prefunded = SystemInstruction::CreateAccountAllowPrefund { lamports: 1, space: 100, owner: [7; 32] };
+        let prefunded = Instruction { data: prefunded.encode(), ..transfer() };
+        let create = system::create_account(&[9; 32], &[8; 32], 1, 10, &[7; 32]);
+        let allocated = |is_active| with(&[create.clone(), prefunded.clone()], |txn| allocated_bytes(txn, is_active));
+        assert_eq!((allocated(true), allocated(false)), (110, 0));
     }
 
     #[test]

@@ -7,10 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hearth_ledger::blockstore::Reader;
+use hearth_ledger::blockstore::{Block, Reader};
 use hearth_ledger::history::HistoryReader;
 use hearth_wire::Txn;
-use hearth_wire::entry::Entries;
 use parking_lot::Mutex;
 
 use crate::jsonrpc::Failure;
@@ -74,7 +73,7 @@ impl HistoryView {
         let read = self.blocks.block(slot).map_err(|error| Failure::stored("a block cannot be read", error))?;
         let Some(block) = read.filter(|block| block.info.whole) else { return Ok(None) };
         let transactions =
-            transactions(&block.data).ok_or_else(|| Failure::internal(format!("block {slot} does not decode")))?;
+            transactions(&block).ok_or_else(|| Failure::internal(format!("block {slot} does not decode")))?;
         Ok(Some(Arc::new(StoredBlock { slot, data: block.data, transactions })))
     }
 
@@ -96,23 +95,17 @@ impl HistoryView {
     }
 }
 
-/// The byte range of each transaction in a block's entries.
-fn transactions(data: &[u8]) -> Option<Vec<(u32, u32)>> {
-    let (mut found, mut rest) = (vec![], data);
-    while !rest.is_empty() {
-        let mut batch = Entries::parse_prefix(rest).ok()?;
-        for entry in &mut batch {
-            let entry = entry.ok()?;
-            let bytes = entry.transaction_bytes();
-            let mut at = bytes.as_ptr() as usize - data.as_ptr() as usize;
-            let mut left = bytes;
-            while !left.is_empty() {
-                let length = Txn::parse_prefix(left).ok()?.bytes().len();
-                found.push((at as u32, (at + length) as u32));
-                (at, left) = (at + length, &left[length..]);
-            }
+/// The byte range of each transaction in a block's data.
+fn transactions(block: &Block) -> Option<Vec<(u32, u32)>> {
+    let mut found = vec![];
+    for entry in block.entries().ok()? {
+        let mut left = entry.transaction_bytes();
+        let mut at = left.as_ptr() as usize - block.data.as_ptr() as usize;
+        while !left.is_empty() {
+            let length = Txn::parse_prefix(left).ok()?.bytes().len();
+            found.push((at as u32, (at + length) as u32));
+            (at, left) = (at + length, &left[length..]);
         }
-        rest = batch.rest();
     }
     Some(found)
 }
@@ -120,7 +113,7 @@ fn transactions(data: &[u8]) -> Option<Vec<(u32, u32)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
+    use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord, SlotInfo};
     use hearth_ledger::history::{self, History};
     use hearth_wire::TransferTemplate;
     use hearth_wire::entry::{write_batch_header, write_entry};
@@ -176,11 +169,21 @@ mod tests {
         write_batch_header(2, &mut data);
         write_entry(1, &[1; 32], 2, &[first.clone(), second.clone()].concat(), &mut data);
         write_entry(1, &[2; 32], 0, &[], &mut data);
+        let first_end = data.len();
         write_batch_header(1, &mut data);
         write_entry(1, &[3; 32], 1, &third, &mut data);
-        let block = StoredBlock { slot: 1, transactions: transactions(&data).unwrap(), data };
-        assert_eq!(block.len(), 3);
-        assert_eq!((0..3).map(|index| block.transaction(index).unwrap()).collect::<Vec<_>>(), [first, second, third]);
-        assert_eq!(block.transaction(3), None);
+        let with_more = [&data[..first_end], b"ignored", &data[first_end..]].concat();
+        let ends = vec![first_end as u32 + 7, with_more.len() as u32];
+        // Blocks of an older store do not say where their batches end.
+        for (data, batch_ends) in [(data, None), (with_more, Some(ends))] {
+            let info = SlotInfo { slot: 1, parent_slot: 0, set_count: 1, whole: true, place: 0 };
+            let block = Block { info, block_id: [0; 32], data, batch_ends };
+            let transactions = transactions(&block).unwrap();
+            let block = StoredBlock { slot: 1, transactions, data: block.data };
+            assert_eq!(block.len(), 3);
+            let found: Vec<_> = (0..3).map(|index| block.transaction(index).unwrap()).collect();
+            assert_eq!(found, [&first[..], &second, &third]);
+            assert_eq!(block.transaction(3), None);
+        }
     }
 }

@@ -28,7 +28,6 @@ mod working_set;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use hearth_wire::consts::BPF_LOADER_UPGRADEABLE;
 use hearth_wire::vote::is_vote;
 use hearth_wire::{Hash, Pubkey, Txn};
 use parking_lot::{Mutex, RwLock};
@@ -54,7 +53,7 @@ use crate::stakes::EpochStakes;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
 /// Identifies an account by a keyed hash of its address, for which nobody can construct collisions. Two accounts with
-/// equal hashes are treated as one, which only costs time.
+/// equal hashes are treated as one. That costs time, and they share the limit of an account in their block.
 pub type AccountHash = u64;
 
 /// The outcome of a transaction.
@@ -95,15 +94,6 @@ impl Outcome {
             Self::Committed(landed) => Cost::actual(txn, landed.compute_units, landed.loaded_bytes).total(),
             _ => 0,
         }
-    }
-
-    /// What `txn` takes of its block's limits; nothing if it did not land.
-    pub fn landed_cost(&self, txn: &Txn<'_>) -> LandedCost {
-        if !self.is_committed() {
-            return LandedCost::default();
-        }
-        let bounded = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
-        LandedCost { units: bounded(self.cost(txn)), allocated_bytes: bounded(allocated_bytes(txn)) }
     }
 }
 
@@ -274,6 +264,16 @@ impl Bank {
         }
     }
 
+    /// What a transaction of this block takes of the block's limits; nothing if it did not land.
+    pub fn landed_cost(&self, txn: &Txn<'_>, outcome: &Outcome) -> LandedCost {
+        if !outcome.is_committed() {
+            return LandedCost::default();
+        }
+        let bounded = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        let allocated = allocated_bytes(txn, self.features.rules.creates_prefunded);
+        LandedCost { units: bounded(outcome.cost(txn)), allocated_bytes: bounded(allocated) }
+    }
+
     /// Appends the accounts that a transaction may write, each of which its block charges for it. Neither reserved
     /// accounts nor the programs that it calls are among them, whatever its message says.
     pub fn charged(&self, txn: &Txn<'_>, charged: &mut Vec<AccountHash>) {
@@ -284,13 +284,10 @@ impl Bank {
             // It has landed, so the lookup succeeds.
             loaded = LoadedAddresses::resolve(txn, accounts, self.slot).unwrap_or_default();
         }
-        let keys = || txn.account_keys().iter().chain(loaded.all());
-        let has_loader = keys().any(|key| *key == BPF_LOADER_UPGRADEABLE);
-        let is_called = |at: usize| txn.instructions().any(|call| usize::from(call.program_id_index) == at);
-        let may_write =
-            |at: usize, key: &Pubkey| txn.is_writable(at) && !is_reserved(key) && (has_loader || !is_called(at));
-        let written = keys().enumerate().filter(|(at, key)| may_write(*at, key));
-        charged.extend(written.map(|(_, key)| accounts.hashed(key).hash));
+        let writes = txn.write_locks(loaded.all(), is_reserved);
+        let keys = txn.account_keys().iter().chain(loaded.all()).enumerate();
+        let written = keys.filter(|(at, _)| writes.contains(*at)).map(|(_, key)| accounts.hashed(key).hash);
+        charged.extend(written);
     }
 
     /// Simulates a transaction on the current state; nothing changes.

@@ -5,10 +5,10 @@
 //! source  `solana-runtime` 4.2.2, `bank.rs`; `rent_calculator.rs` and `account_loader.rs` of `solana-svm` 4.2.2
 
 use agave_feature_set::{
-    custom_commission_collector, define_ltds_fee_only_semantics, increase_tx_account_lock_limit,
-    limit_instruction_accounts, relax_post_exec_min_balance_check, set_lamports_per_byte_to_696,
-    set_lamports_per_byte_to_1322, set_lamports_per_byte_to_2575, set_lamports_per_byte_to_5080,
-    set_lamports_per_byte_to_6333, set_lamports_per_byte_to_6960,
+    create_account_allow_prefund, custom_commission_collector, define_ltds_fee_only_semantics,
+    increase_tx_account_lock_limit, limit_instruction_accounts, relax_post_exec_min_balance_check,
+    set_lamports_per_byte_to_696, set_lamports_per_byte_to_1322, set_lamports_per_byte_to_2575,
+    set_lamports_per_byte_to_5080, set_lamports_per_byte_to_6333, set_lamports_per_byte_to_6960,
 };
 use hearth_wire::Pubkey;
 
@@ -39,6 +39,8 @@ pub(crate) struct Rules {
     pub(crate) counts_failed_loads: bool,
     /// Whether vote accounts name the collector of a block's fees.
     pub(crate) has_custom_collectors: bool,
+    /// Whether the system program creates accounts that have lamports already.
+    pub(crate) creates_prefunded: bool,
 }
 
 impl Rules {
@@ -52,6 +54,7 @@ impl Rules {
             relaxes_minimum_balance: has(relax_post_exec_min_balance_check::ID.to_bytes()),
             counts_failed_loads: has(define_ltds_fee_only_semantics::ID.to_bytes()),
             has_custom_collectors: has(custom_commission_collector::ID.to_bytes()),
+            creates_prefunded: has(create_account_allow_prefund::ID.to_bytes()),
         }
     }
 

@@ -89,7 +89,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     reenable_zk_elgamal_proof_program Implemented "svm: proof program";
     raise_block_limits_to_100m Required "ledger: the limits in cost.rs";
     raise_cpi_nesting_limit_to_8 Implemented "svm: compute budget";
-    create_account_allow_prefund Implemented "svm: system program; a leader counts its bytes always";
+    create_account_allow_prefund Implemented "svm: system program; ledger: the bytes that it allocates";
     discard_unexpected_data_complete_shreds Required "pipeline: the rule holds for every shred";
     switch_to_chacha8_turbine Implemented "pipeline: shred/features.rs, from the epoch after";
     delay_commission_updates Implemented "ledger: rewards; svm: vote program";

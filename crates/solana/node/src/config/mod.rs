@@ -434,7 +434,8 @@ tables! {
         pub quic_transaction_listen_port: u16 = 9007,
         /// Limits on peers: `local` sets none, `production` has the cluster's values, by stake.
         pub limits: PeerLimits = PeerLimits::Local,
-        /// Maximum connections of peers without stake; 0 takes the value of `limits`.
+        /// Maximum connections of peers without stake; with `limits = "local"` of all peers. 0 takes the value of
+        /// `limits`.
         pub max_concurrent_connections: usize = 0,
     }
 
@@ -564,7 +565,8 @@ tables! {
         /// Maximum compute units of a block; the cluster's are 100,000,000. A lower value fills blocks on a slow
         /// machine. Without effect if the limit is lifted.
         pub max_cost_per_block: u64 = 100_000_000,
-        /// Lifts the block's compute limit (to 13 times the cluster's).
+        /// Lifts the block's compute limit (to 13 times the cluster's). Nodes that follow the chain need it too: others
+        /// refuse blocks over the cluster's limit.
         pub larger_max_cost_per_block: bool = false,
         /// Lifts the limits on shreds in a block (to 32 times the cluster's).
         pub larger_shred_limits_per_block: bool = false,

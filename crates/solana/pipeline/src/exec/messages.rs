@@ -8,7 +8,7 @@ use hearth_ledger::{LandedCost, Outcome, TransactionError};
 
 use super::order::{Failure, ORDER_ENTRIES, TransactionRange, Work, WorkOrder};
 use crate::links::codec::{Reader, TRUSTED, Writer, writer};
-use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS};
+use crate::links::{HISTORY_MTU, MICROBLOCK_MTU, MICROBLOCK_TXNS};
 use crate::poh::check::ChainEntry;
 
 /// An order: work on a block for one worker.
@@ -85,7 +85,7 @@ const _: () = assert!(ExecOrder::HEADER + 32 + ORDER_ENTRIES * ExecOrder::ENTRY 
 pub struct ExecVerdict {
     /// Why the block is wrong, if it is.
     pub failure: Option<Failure>,
-    /// The cost of every transaction before the failure.
+    /// The cost of every transaction before the failure; empty if the block is known.
     pub costs: Vec<LandedCost>,
 }
 
@@ -132,7 +132,7 @@ impl ExecVerdict {
     }
 }
 
-const _: () = assert!(ExecVerdict::SIZE_MAX <= MICROBLOCK_MTU);
+const _: () = assert!(ExecVerdict::SIZE_MAX <= HISTORY_MTU);
 
 #[cfg(test)]
 mod tests {

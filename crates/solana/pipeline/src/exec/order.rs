@@ -29,7 +29,7 @@ pub enum Work {
     Execute {
         /// Where the transactions' bytes are.
         txns: Vec<TransactionRange>,
-        /// Whether the signatures are already verified.
+        /// Whether the block was executed before: its signatures are verified, and nobody asks for its costs.
         is_known: bool,
         /// Whether to report the history.
         records: bool,
@@ -69,7 +69,7 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// The history of every transaction before the failure, as one batch; empty if none is recorded.
     pub history: Vec<u8>,
-    /// The cost of every transaction before the failure.
+    /// The cost of every transaction before the failure; empty if the block is known.
     pub costs: Vec<LandedCost>,
 }
 

@@ -75,6 +75,18 @@ fn orders_are_executed_one_after_the_other() {
 }
 
 #[test]
+fn a_known_block_is_not_charged() {
+    let mut trial = Trial::new(None);
+    let txns = trial.transfers(0..3);
+    trial.give(1, 1, &txns[..2], false);
+    trial.give(2, 1, &txns[2..], true);
+    trial.rig.run();
+    let verdicts = trial.rig.take(REPORTS);
+    let costs: Vec<usize> = verdicts.iter().map(|(_, payload)| ExecVerdict::read(payload).costs.len()).collect();
+    assert_eq!(costs, [2, 0]);
+}
+
+#[test]
 fn a_turn_is_bounded() {
     let mut trial = Trial::new(None);
     let txns = trial.transfers(0..64);

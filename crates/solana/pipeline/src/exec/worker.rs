@@ -46,7 +46,8 @@ pub struct Worker {
     verdicts: Vec<Result<(), VerifyError>>,
     executor: Executor,
     outcomes: Vec<Outcome>,
-    /// Costs of the executed transactions of the order.
+    /// Whether the order's block is charged for them, and the costs of those executed so far.
+    charges: bool,
     costs: Vec<LandedCost>,
     recorder: Option<(BatchWriter, bool)>,
     chain: ChainCheck,
@@ -68,6 +69,7 @@ impl Worker {
             verdicts: vec![],
             executor: Executor::new(),
             outcomes: vec![],
+            charges: false,
             costs: vec![],
             recorder: config.recording.as_ref().map(recorder),
             chain: ChainCheck::new([0; 32]),
@@ -87,6 +89,7 @@ impl Worker {
             Work::Execute { txns, is_known, records } => {
                 self.end = txns.len();
                 self.checked = if *is_known { self.end } else { 0 };
+                self.charges = !is_known;
                 self.executed = 0;
                 self.executor.set_recording(*records && self.recorder.is_some());
                 if let Some((writer, _)) = &mut self.recorder {
@@ -161,8 +164,10 @@ impl Worker {
             }
         }
         let refused = self.outcomes.iter().position(|outcome| !outcome.is_committed());
-        let landed = slice.iter().zip(&self.outcomes).take(refused.unwrap_or(slice.len()));
-        self.costs.extend(landed.map(|(txn, outcome)| outcome.landed_cost(txn)));
+        if let Some(bank) = bank.filter(|_| self.charges) {
+            let landed = slice.iter().zip(&self.outcomes).take_while(|(_, outcome)| outcome.is_committed());
+            self.costs.extend(landed.map(|(txn, outcome)| bank.landed_cost(txn, outcome)));
+        }
         let failure = match refused {
             Some(at) => Some(Failure::Outcome { txn: (from + at) as u32, outcome: self.outcomes[at] }),
             None if self.executed < self.end => return slice.len(),

@@ -566,7 +566,7 @@ fn candidate<'a>(
         tag: arrival.tag,
         reward: arrival.reward.unwrap_or_else(|| Fee::of(txn, budget).reward()),
         cost: Cost::estimate(txn, Some(budget)).total().try_into().unwrap_or(u32::MAX),
-        growth: allocated_bytes(txn).try_into().unwrap_or(u32::MAX),
+        growth: allocated_bytes(txn, true).try_into().unwrap_or(u32::MAX),
         expires_at: 0,
         origin_us: arrival.origin_us,
         loaded: None,

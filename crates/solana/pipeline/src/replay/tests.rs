@@ -1,6 +1,7 @@
 //! Random blocks of order-dependent transfers, and blocks with faults: every way to execute them, with any number of
 //! workers and any order of reports, has the result of sequential execution.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hearth_crypto::ed25519::{SigningKey, verify_strict};
@@ -9,11 +10,11 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::history::{self, BatchWriter, History, HistoryKey};
 use hearth_ledger::{Account, BlockLimits, Executor, Ledger, Outcome, SlotError, TransactionError, builders};
 use hearth_testkit::random::Random;
-use hearth_wire::Txn;
 use hearth_wire::base58::encode_64;
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::entry::{Cursor, Entries, Entry, EntryErrorKind, Part, write_batch_header, write_entry};
 use hearth_wire::message::{Instruction, Message};
+use hearth_wire::{Pubkey, Txn};
 
 use super::*;
 use crate::bank::{RecorderConfig, record_transaction};
@@ -26,6 +27,8 @@ const LAMPORTS: u64 = 1_000_000_000;
 const RULES: Rules = Rules { ticks_per_slot: 4, hashes_per_tick: Some(40), limits: BlockLimits::CLUSTER };
 /// Bytes of an entry before its transactions, including their count.
 const ENTRY_HEADER: usize = 48;
+/// Compute units that a transfer costs, whether or not the money suffices.
+const TRANSFER_COST: u64 = 1_481;
 
 fn signer(number: usize) -> SigningKey {
     SigningKey::from_seed(&Random(1_000 + number as u64).key())
@@ -154,6 +157,30 @@ fn job(parent_hash: [u8; 32]) -> Job {
     Job { rules: RULES, slot: 1, parent: 0, parent_hash, is_known: false, records: true }
 }
 
+/// What a block and its accounts have cost.
+#[derive(Default)]
+struct Spent {
+    units: u64,
+    accounts: BTreeMap<Pubkey, u64>,
+}
+
+impl Spent {
+    fn add(&mut self, txn: &Txn<'_>, cost: u64, limits: &BlockLimits) -> Option<TransactionError> {
+        self.units += cost;
+        if self.units > limits.block_cost {
+            return Some(TransactionError::WouldExceedMaxBlockCostLimit);
+        }
+        for (_, key) in txn.account_keys().iter().enumerate().filter(|(at, _)| txn.is_writable(*at)) {
+            let spent = self.accounts.entry(*key).or_default();
+            *spent += cost;
+            if *spent > limits.account_cost {
+                return Some(TransactionError::WouldExceedMaxAccountCostLimit);
+            }
+        }
+        None
+    }
+}
+
 /// Executes sequentially, by code that is not under test.
 fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<Vec<u8>>, ReplayError> {
     let slot = job.slot;
@@ -173,7 +200,7 @@ fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<
     let bank = ledger.begin_slot(slot, job.parent).map_err(|source| ReplayError::Slot { slot, source })?;
     let (mut executor, mut outcomes, mut writer) = (Executor::new(), vec![], BatchWriter::new(world.key.clone()));
     executor.set_recording(true);
-    let (mut batches, mut index, mut before) = (vec![], 0, job.parent_hash);
+    let (mut batches, mut index, mut before, mut spent) = (vec![], 0, job.parent_hash, Spent::default());
     for (number, entry) in entries.iter().enumerate() {
         before = verify_hashes(&before, std::slice::from_ref(entry), number)
             .map_err(|source| ReplayError::Chain { slot, source })?;
@@ -189,6 +216,9 @@ fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<
                 let outcome = outcomes[0];
                 if !outcome.is_committed() {
                     return Err(ReplayError::DoesNotLand { slot, index, outcome });
+                }
+                if let Some(error) = spent.add(txn, outcome.cost(txn), &job.rules.limits) {
+                    return Err(ReplayError::DoesNotLand { slot, index, outcome: Outcome::NotCommitted(error) });
                 }
                 record_transaction(&mut writer, false, txn, &outcome, executor.records()[0].as_deref());
                 index += 1;
@@ -217,9 +247,9 @@ struct End {
     state: Option<(hearth_ledger::BlockSummary, Vec<Option<Account>>, Vec<Option<Result<(), TransactionError>>>)>,
 }
 
-fn run(world: &World, data: &[u8], way: ExecutionMode, seed: u64) -> End {
+fn run(world: &World, data: &[u8], limits: BlockLimits, way: ExecutionMode, seed: u64) -> End {
     let ledger = world.ledger();
-    let job = job(ledger.recent_blocks(1)[0].blockhash);
+    let job = Job { rules: Rules { limits, ..RULES }, ..job(ledger.recent_blocks(1)[0].blockhash) };
     let config = WorkerConfig {
         table_bytes: 1 << 20,
         recording: Some(RecorderConfig { key: world.key.clone(), extended: false }),
@@ -303,14 +333,18 @@ const WAYS: [ExecutionMode; 6] = [
 ];
 
 fn compare(seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
+    compare_within(BlockLimits::CLUSTER, seeds, fault)
+}
+
+fn compare_within(limits: BlockLimits, seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
     let world = World::new();
     let parent_hash = world.ledger().recent_blocks(1)[0].blockhash;
     let mut ends = vec![];
     for seed in seeds {
         let data = block(&world, &mut Random(seed), &parent_hash, fault);
-        let expected = run(&world, &data, ExecutionMode::Serial, seed);
+        let expected = run(&world, &data, limits, ExecutionMode::Serial, seed);
         for way in WAYS {
-            let end = run(&world, &data, way, seed);
+            let end = run(&world, &data, limits, way, seed);
             assert_eq!(end.result, expected.result, "seed {seed}, {way:?}");
             assert_eq!(end.state, expected.state, "seed {seed}, {way:?}");
         }
@@ -348,6 +382,27 @@ fn the_first_fault_is_reported() {
         }
     }
     assert!(found.iter().all(|count| *count >= 10), "faults by kind: {found:?}");
+}
+
+#[test]
+fn a_limit_is_a_fault_like_any_other() {
+    // Of 60 transfers in a block, or of 20 that write the same account.
+    let block = BlockLimits { block_cost: 60 * TRANSFER_COST, ..BlockLimits::CLUSTER };
+    let account = BlockLimits { account_cost: 20 * TRANSFER_COST, ..BlockLimits::CLUSTER };
+    let both = BlockLimits { block_cost: 200 * TRANSFER_COST, ..account };
+    let mut found = [0; 2];
+    for limits in [block, account, both] {
+        for fault in [Fault::None, Fault::Several] {
+            for end in compare_within(limits, 1..=8, fault) {
+                let Err(ReplayError::DoesNotLand { outcome: Outcome::NotCommitted(error), .. }) = end.result else {
+                    continue;
+                };
+                found[0] += u32::from(error == TransactionError::WouldExceedMaxBlockCostLimit);
+                found[1] += u32::from(error == TransactionError::WouldExceedMaxAccountCostLimit);
+            }
+        }
+    }
+    assert!(found.iter().all(|count| *count >= 3), "faults of a block, of an account: {found:?}");
 }
 
 #[test]
@@ -400,9 +455,9 @@ fn what_is_not_executed_ends_the_block() {
     let message = Message::compile(&payer, &[call], &parent_hash).unwrap();
     let other = message.sign_with(|_, message| world.signers[0].sign(message));
     let data = bytes_of(&mut Random(1), &parent_hash, &[vec![transfer], vec![other]], false, Fault::None);
-    let serial = run(&world, &data, ExecutionMode::Serial, 1);
+    let serial = run(&world, &data, BlockLimits::CLUSTER, ExecutionMode::Serial, 1);
     for way in WAYS {
-        assert_eq!(run(&world, &data, way, 1), serial, "{way:?}");
+        assert_eq!(run(&world, &data, BlockLimits::CLUSTER, way, 1), serial, "{way:?}");
     }
     let refused = ReplayError::DoesNotLand { slot: 1, index: 1, outcome: Outcome::Unsupported };
     assert_eq!(serial.result, Err(refused));

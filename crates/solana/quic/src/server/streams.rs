@@ -168,7 +168,6 @@ enum StreamEnd {
 }
 
 /// Appends a stream's data to `bytes`: the two reads already made, then the rest. `None` if the stream is not finished.
-/// is to come.
 fn gather(
     bytes: &mut Vec<u8>,
     limit: usize,
