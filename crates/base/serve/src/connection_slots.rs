@@ -195,11 +195,15 @@ impl ConnectionSlot {
         }
     }
 
-    /// The rest of a request's body is waited for.
+    /// The rest of a request's body is waited for. Without a place nobody waits for it: the connection has to make room
+    /// at once.
     pub fn begin_body(&self) {
         let mut table = self.places.lock();
         self.is_arriving.store(true, Relaxed);
-        table.rest(self.number);
+        match table.open.contains_key(&self.number) {
+            true => table.rest(self.number),
+            false => self.given_up.notify_one(),
+        }
     }
 
     /// The body is complete, or is read no further.

@@ -2,7 +2,8 @@
 //!
 //! reads   connections, requests' heads and bodies
 //! writes  its own responses if a request does not reach the service: too many, too long, too slow
-//! memory  bounded by [`server::Bounds`] and [`body::BodyBounds`]: connections, and the size of each client's requests
+//! memory  bounded by [`server::Bounds`] and [`body::BodyBounds`]: connections, and the size of each client's requests;
+//!         by [`body::BodyRoom`]: long requests and answers over HTTP together
 //! drops   idle connections if a new one needs the place, connections over the limit, and clients that do not read:
 //!         counted by the server's [`Counts`]
 //!

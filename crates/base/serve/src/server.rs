@@ -249,7 +249,11 @@ impl<S: Service> Host<S> {
             _ = stopped.changed() => {}
         }
         serving.as_mut().graceful_shutdown();
-        let _ = serving.await;
+        tokio::select! {
+            _ = serving.as_mut() => {}
+            // It has no place, and the rest of its last request is missing.
+            () = connection.place.given_up() => {}
+        }
         drop(connection);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers
-//! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
+//! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection, and one answer; of long ones as
+//!         many as fit into a [room](hearth_serve::body::BodyRoom)
 //! drops   requests of foreign pages and names (403), bodies that are too long (413), too slow (408) or not JSON by
-//!         their header (415); counted
+//!         their header (415); long requests and answers without room (503); counted
 //! source  `rpc/http.go` and `node/rpcstack.go` of go-ethereum 1.16; for blobs the beacon API of ethereum.org
 
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use hearth_serve::Body;
 use hearth_serve::Connection;
-use hearth_serve::body::{BodyBounds, plain, whole};
+use hearth_serve::body::{BodyBounds, held, no_room_for_answer, plain, whole};
 use hearth_serve::dashboard;
 use hearth_serve::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hearth_serve::jsonrpc;
@@ -104,11 +105,15 @@ async fn post(api: &Arc<Api>, address: IpAddr, request: Request<Body>) -> Respon
     };
     let caller = Caller { api, address, connection: None };
     let reply = jsonrpc::answer(&body, limits.of_answer(), &*api.counters, &caller).await;
-    json(reply.text.unwrap_or_default())
+    let Some(text) = held(reply.text.unwrap_or_default(), &api.answers) else {
+        count(&api.counters.errors);
+        return no_room_for_answer();
+    };
+    json(text)
 }
 
-fn json(text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+fn json(text: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

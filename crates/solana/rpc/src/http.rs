@@ -2,15 +2,16 @@
 //!
 //! reads   requests that hyper has parsed
 //! writes  responses. Any origin may read them, as on a cluster node, except those meant for the node's owner
-//! memory  per connection one body of at most [`Limits::request_bytes`](crate::Limits)
+//! memory  per connection one body of at most [`Limits::request_bytes`](crate::Limits), and one answer; of long ones as
+//!         many as fit into a [room](hearth_serve::body::BodyRoom)
 //! drops   bodies that are too long (413), too slow (408) or not JSON by their content type (415); requests over an
-//!         address's rate (429); all counted
+//!         address's rate (429); long requests and answers without room (503); all counted
 //! source  the behaviour of `jsonrpc-http-server` 18, which the cluster's nodes use
 
 use std::net::IpAddr;
 
 use hearth_serve::Body;
-use hearth_serve::body::{BodyBounds, plain, whole};
+use hearth_serve::body::{BodyBounds, held, no_room_for_answer, plain, whole};
 use hearth_serve::dashboard;
 use hearth_serve::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hearth_serve::jsonrpc;
@@ -94,7 +95,11 @@ async fn post(caller: Caller<'_>, request: Request<Body>) -> Response<Body> {
         Err(response) => return refuse(response),
     };
     let reply = jsonrpc::answer(&body, answer_bounds(limits), &*api.counters, &caller).await;
-    let mut response = Response::new(Body::from(reply.text.unwrap_or_default()));
+    let Some(text) = held(reply.text.unwrap_or_default(), &api.answers) else {
+        count(api.counters.errors());
+        return no_room_for_answer();
+    };
+    let mut response = Response::new(text);
     if reply.refused == Some(TOO_MANY_REQUESTS) {
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -83,6 +83,20 @@ fn risen(names: &[&str], before: &Counters, after: &Counters) -> Counters {
     rises.filter(|(_, rise)| *rise > 0).collect()
 }
 
+/// The part of each rise that goes beyond that of the legitimate traffic alone, in a window of the same length.
+fn beyond(mut risen: Counters, alone: &Counters) -> Counters {
+    risen.iter_mut().for_each(|(name, rise)| *rise = rise.saturating_sub(alone.get(name).copied().unwrap_or(0)));
+    risen.retain(|_, rise| *rise > 0);
+    risen
+}
+
+/// A window without an attack, and the counters before and after it.
+struct Quiet {
+    window: Window,
+    before: Counters,
+    after: Counters,
+}
+
 /// The counters that should have risen, and have not.
 fn missing<'a>(names: &'a [&'a str], risen: &Counters) -> Vec<&'a str> {
     let is_risen = |names: &str| names.split('|').any(|name| risen.contains_key(name));
@@ -117,7 +131,7 @@ impl<T: Sync> Victim<T> {
         })
     }
 
-    /// The short test: each attack lasts until its counters have risen.
+    /// The short test: each attack lasts until it has been made and its counters have risen.
     fn withstands_briefly(&self, plans: &[Plan<T>]) {
         let load = Load::start(&self.url, &self.folder, BRIEF_RATE, 0, BRIEF_SECONDS);
         load.has_begun();
@@ -125,13 +139,16 @@ impl<T: Sync> Victim<T> {
             println!("{}: {}", self.chain, plan.name);
             let (before, done) = (self.counters_in_time(), AtomicBool::new(false));
             std::thread::scope(|scope| {
-                let _ends = EndOnDrop(&done);
-                self.attack(scope, plan, &done);
+                let ends = EndOnDrop(&done);
+                let attack = self.attack(scope, plan, &done);
                 wait_until(plan.name, || {
                     let risen = risen(plan.counters, &before, &self.counters()?);
                     let missing = missing(plan.counters, &risen);
                     if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} have not risen")) }
                 });
+                drop(ends);
+                let reached = attack.join().expect("it only attacks");
+                assert!(reached.count > 0, "{}: no attempt was made", plan.name);
             });
         }
         let report = load.stop();
@@ -143,9 +160,15 @@ impl<T: Sync> Victim<T> {
         Load::start(&self.url, &self.folder, rate, WARMUP_SECONDS, seconds).watch(&self.pids)
     }
 
+    fn quiet(&self, rate: u64, seconds: u64) -> Quiet {
+        let before = self.counters_in_time();
+        let window = self.window(rate, seconds);
+        Quiet { window, before, after: self.counters_in_time() }
+    }
+
     /// Measures the traffic before, during and after each attack.
     fn rows(&self, plans: &[&Plan<T>], rate: u64, seconds: u64) -> Vec<Row> {
-        let mut before = self.window(rate, seconds);
+        let mut before = self.quiet(rate, seconds);
         let mut rows = vec![];
         for plan in plans {
             let (counters, done) = (self.counters_in_time(), AtomicBool::new(false));
@@ -156,18 +179,19 @@ impl<T: Sync> Victim<T> {
                 drop(ends);
                 (during, attack.join().expect("it only attacks"))
             });
-            let risen = risen(plan.counters, &counters, &self.counters_in_time());
+            let alone = risen(plan.counters, &before.before, &before.after);
+            let risen = beyond(risen(plan.counters, &counters, &self.counters_in_time()), &alone);
             let missing = missing(plan.counters, &risen).into_iter().map(str::to_owned).collect();
-            let after = self.window(rate, seconds);
+            let after = self.quiet(rate, seconds);
             let row = Row {
                 chain: self.chain,
                 attack: plan.name,
                 unit: plan.unit,
                 rate: plan.rate,
                 reached,
-                before,
+                before: before.window,
                 during,
-                after,
+                after: after.window,
                 memory_max: self.memory_max,
                 risen,
                 missing,
@@ -407,6 +431,14 @@ mod tests {
         let risen = risen(&names, &before, &after);
         assert_eq!(risen, Counters::from([("b".to_owned(), 2)]));
         assert_eq!(missing(&names, &risen), ["c", "d"]);
+    }
+
+    #[test]
+    fn what_the_traffic_raises_is_no_sign_of_an_attack() {
+        let counters = |b| Counters::from([("a", 3), ("b", b)].map(|(name, value)| (name.to_owned(), value)));
+        let alone = Counters::from([("b".to_owned(), 2)]);
+        assert_eq!(beyond(counters(2), &alone), Counters::from([("a".to_owned(), 3)]));
+        assert_eq!(beyond(counters(5), &alone), counters(3));
     }
 
     #[test]

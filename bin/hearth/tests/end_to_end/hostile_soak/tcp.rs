@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use super::attacker::Attack;
@@ -14,8 +15,10 @@ use super::packets::{http_request, text_frame, upgrade_request};
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 /// Connections over which calls and messages go.
 const CALLERS: usize = 16;
-/// Connections that are kept open: more than the 512 of the Solana node's server.
-const HELD: usize = 600;
+/// Connections that are kept open: more than the 512 places of a Solana node's RPC, and the 768 of an EVM node's.
+const HELD: usize = 800;
+/// Files that this process must be able to open: those connections, and what the tests beside have open.
+const FILES: u64 = 4_096;
 /// The length that a request announces whose body never ends, and the part of it that is sent.
 const ANNOUNCED: usize = 48 << 10;
 const PART: usize = 16 << 10;
@@ -39,14 +42,27 @@ pub struct Connections {
 impl Connections {
     /// Connections without a request.
     pub fn silent(servers: &Servers) -> Self {
-        Self { to: servers.http, first: vec![], held: VecDeque::new() }
+        Self::new(servers, vec![])
     }
 
     /// Connections with a request whose body never ends.
     pub fn unfinished(servers: &Servers) -> Self {
         let whole = http_request(servers.http, &" ".repeat(ANNOUNCED));
-        let first = whole[..whole.len() - (ANNOUNCED - PART)].to_vec();
+        Self::new(servers, whole[..whole.len() - (ANNOUNCED - PART)].to_vec())
+    }
+
+    fn new(servers: &Servers, first: Vec<u8>) -> Self {
+        allow_files();
         Self { to: servers.http, first, held: VecDeque::new() }
+    }
+}
+
+/// Raises the usual limit of 1,024 open files: the tests beside have need of some.
+fn allow_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < FILES) {
+        let current = Some(maximum.map_or(FILES, |maximum| maximum.min(FILES)));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).expect("the limit is below the hard one");
     }
 }
 

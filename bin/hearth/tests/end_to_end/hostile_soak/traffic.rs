@@ -80,7 +80,7 @@ impl Load {
         Window::of(&self.end(), most)
     }
 
-    /// Waits until the first transactions are in blocks.
+    /// Waits until its accounts are funded, and it has sent for a second.
     pub fn has_begun(&self) {
         self.process.wait_for_line(" included ");
     }

@@ -88,6 +88,25 @@ fn incomplete_body_gives_way_and_complete_one_stays() {
 }
 
 #[test]
+fn request_without_a_place_must_be_complete() {
+    on_a_runtime(async {
+        let (_client, ours) = pair().await;
+        let places = ConnectionSlots::new(1, 0);
+        let a = places.enter(HERE, &ours).unwrap().place;
+        let b = places.enter(HERE, &ours).unwrap().place;
+        assert!(is_given_up(&a));
+        // One that comes at the last moment is answered.
+        a.begin();
+        assert!(a.is_busy() && !is_given_up(&a));
+        a.begin_body();
+        assert!(!a.is_busy() && is_given_up(&a) && !is_given_up(&b));
+        a.end_body();
+        a.end();
+        assert_eq!(places.lock().idle.len(), 1, "that of the other");
+    });
+}
+
+#[test]
 fn unread_bytes_are_a_request() {
     on_a_runtime(async {
         let (mut client, ours) = pair().await;

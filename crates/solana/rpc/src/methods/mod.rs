@@ -70,7 +70,8 @@ pub struct Api {
     pub(crate) limits: Limits,
     pub(crate) transaction_history: bool,
     pub(crate) rate: RateLimit,
-    pub(crate) bodies: BodyRoom,
+    pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) answers: Arc<BodyRoom>,
     pub(crate) dashboard: Result<Dashboard, &'static str>,
     pub(crate) offer: Offer,
     pub(crate) downloads: Downloads,
@@ -148,7 +149,8 @@ impl Api {
             admin: node.admin,
             call_for_slot: node.call_for_slot,
             long_work: Semaphore::new(1),
-            bodies: BodyRoom::default(),
+            bodies: BodyRoom::of_requests(),
+            answers: BodyRoom::of_answers(),
         }
     }
 
