@@ -5,6 +5,7 @@
 
 mod agave;
 mod bank;
+mod bank_speed;
 mod bench;
 mod cli;
 mod cluster;
@@ -44,7 +45,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 19] = [
+const SOAKS: [Soak; 20] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -56,6 +57,12 @@ const SOAKS: [Soak; 19] = [
         options: "--blocks N (5000) [--seed N] [--scenario NAME] [--binary FILE]",
         about: "new random ledgers of the cluster's own bank, replayed by `hearth ledger replay --recorded`; one that differs is shrunk (15 to 25 minutes to build once)",
         run: bank::run,
+    },
+    Soak {
+        name: "bank-speed",
+        options: "[--rounds N (5)] [--seed N (1)] [--binary FILE]",
+        about: "full blocks of transfers, votes and tokens, replayed by the cluster's own bank and by `hearth ledger replay --recorded` in turn: how many times as fast (25 to 40 minutes to build once)",
+        run: bank_speed::run,
     },
     Soak {
         name: "bench",
