@@ -10,6 +10,7 @@ mod bench;
 mod cli;
 mod cluster;
 mod comet;
+mod coverage;
 mod ethereum;
 mod faults;
 mod fuzz;
@@ -45,7 +46,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 20] = [
+const SOAKS: [Soak; 21] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -87,6 +88,12 @@ const SOAKS: [Soak; 20] = [
         options: "--seeds N (50)",
         about: "the EVM ledger under a real CometBFT: both killed in any order under load, and all blocks executed once more",
         run: comet::run,
+    },
+    Soak {
+        name: "coverage",
+        options: "[--recorded DIR]",
+        about: "which share of svm, bank, epochs, rewards and stakes the recorded ledgers reach, and which lines they miss (needs llvm-cov; builds the program once more)",
+        run: coverage::run,
     },
     Soak {
         name: "ethereum",
