@@ -107,7 +107,7 @@ fn sorted(numbers: &[f64]) -> Vec<f64> {
 }
 
 /// The median: of an even number the lower one.
-fn middle(numbers: &[f64]) -> f64 {
+pub(super) fn middle(numbers: &[f64]) -> f64 {
     sorted(numbers)[(numbers.len() - 1) / 2]
 }
 

@@ -24,6 +24,7 @@ mod oracle;
 mod rpc;
 mod simulate;
 mod simulate_evm;
+mod snapshot_speed;
 
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 21] = [
+const SOAKS: [Soak; 22] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -172,6 +173,12 @@ const SOAKS: [Soak; 21] = [
         options: "--seeds N (20) [--seed N]",
         about: "the EVM chain's node on a simulated disk: it ends at every step of each seed's run, or its disk fails, and what was promised is there",
         run: simulate_evm::run,
+    },
+    Soak {
+        name: "snapshot-speed",
+        options: "[--accounts N (1000000)] [--rounds N (3)]",
+        about: "an archive of a large state, written and read by the cluster's own bank and here: seconds, and memory here (25 to 40 minutes to build once)",
+        run: snapshot_speed::run,
     },
 ];
 
