@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::genesis::funded_account_key;
@@ -341,9 +342,8 @@ const NOT_RUN: [&str; 7] = [
     "FLHoAWBDjNh6zwmJ5i1NKK4KyD8otAiv7XxvmnFnVnKH",
 ];
 
-#[test]
-fn the_genesis_of_a_cluster_is_run() {
-    let setup = Setup::new("cluster-genesis");
+/// `hearth genesis create` in the ledger folder, with a new identity and without the features of [`NOT_RUN`].
+fn create_genesis(setup: &Setup) -> Command {
     let (ledger, identity) = (setup.ledger(), setup.ledger().join("identity.json"));
     fs::create_dir_all(&ledger).unwrap();
     let made = output(hearth().args(["keys", "new"]).arg(&identity));
@@ -356,6 +356,28 @@ fn the_genesis_of_a_cluster_is_run() {
     for feature in NOT_RUN {
         create.args(["--deactivate-feature", feature]);
     }
+    create
+}
+
+#[test]
+fn a_chain_with_other_rules_has_its_own_exit_code() {
+    let setup = Setup::new("other-rules");
+    let required = "P1BCUMpAC7V2GRBRiJCNUgpMyWZhoqt3LKo712ePqsz";
+    let made = output(create_genesis(&setup).args(["--deactivate-feature", required]));
+    assert!(made.status.success(), "Agave may run it: {made:?}");
+    for _ in 0..2 {
+        let refused = setup.output("run", &[]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(6), "{said}");
+        assert!(said.contains("the feature raise_block_limits_to_100m is not active"), "{said}");
+    }
+}
+
+#[test]
+fn the_genesis_of_a_cluster_is_run() {
+    let setup = Setup::new("cluster-genesis");
+    let ledger = setup.ledger();
+    let mut create = create_genesis(&setup);
     let made = output(&mut create);
     assert!(made.status.success(), "{made:?}");
     let said = String::from_utf8(made.stdout).unwrap();
