@@ -12,6 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::observe::median;
 use super::{Outcome, bank};
 use crate::run::{self, Args, TempFolder};
 
@@ -79,15 +80,15 @@ fn seconds_here(said: &str) -> Result<f64, String> {
 impl Rounds {
     /// The medians, and the median, the least and the greatest of the rounds' own ratios.
     fn figures(&self, scenario: &str, goal: f64) -> Value {
-        let ratios: Vec<f64> = self.agave.iter().zip(&self.ours).map(|(agave, ours)| agave / ours).collect();
-        let sorted = sorted(&ratios);
+        let mut ratios: Vec<f64> = self.agave.iter().zip(&self.ours).map(|(agave, ours)| agave / ours).collect();
+        ratios.sort_by(f64::total_cmp);
         json!({
             "scenario": scenario,
-            "seconds": middle(&self.ours),
-            "seconds_agave": middle(&self.agave),
-            "times_as_fast": middle(&ratios),
-            "times_as_fast_min": sorted[0],
-            "times_as_fast_max": sorted[sorted.len() - 1],
+            "seconds": median(self.ours.clone()),
+            "seconds_agave": median(self.agave.clone()),
+            "times_as_fast": median(ratios.clone()),
+            "times_as_fast_min": ratios[0],
+            "times_as_fast_max": ratios[ratios.len() - 1],
             "goal": goal,
         })
     }
@@ -98,17 +99,6 @@ fn missed(figures: &Value) -> Option<String> {
     let (found, goal) = (figures["times_as_fast"].as_f64()?, figures["goal"].as_f64()?);
     let scenario = figures["scenario"].as_str()?;
     (found < goal).then(|| format!("{scenario}: {found:.2} times as fast as Agave's bank, the goal is {goal}"))
-}
-
-fn sorted(numbers: &[f64]) -> Vec<f64> {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
-/// The median: of an even number the lower one.
-pub(super) fn middle(numbers: &[f64]) -> f64 {
-    sorted(numbers)[(numbers.len() - 1) / 2]
 }
 
 #[cfg(test)]

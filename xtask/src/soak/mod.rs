@@ -7,6 +7,7 @@ mod agave;
 mod bank;
 mod bank_speed;
 mod bench;
+mod bench_pairs;
 mod cli;
 mod cluster;
 mod comet;
@@ -47,7 +48,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 22] = [
+const SOAKS: [Soak; 23] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -71,6 +72,12 @@ const SOAKS: [Soak; 22] = [
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
         about: "`hearth bench` at full load: no stall over a second, memory flat, every transaction accounted for",
         run: bench::run,
+    },
+    Soak {
+        name: "bench-pairs",
+        options: "--before FILE [--pairs N (10)] [--seconds N (20)] [--binary FILE]",
+        about: "`hearth bench` of an earlier binary and of this one in turn: the interval of the median ratio excludes a loss of 5 %",
+        run: bench_pairs::run,
     },
     Soak {
         name: "cli",

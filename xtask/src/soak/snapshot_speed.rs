@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::bank_speed::middle;
+use super::observe::median;
 use super::{Outcome, bank};
 use crate::run::{self, Args, TempFolder, cargo};
 
@@ -93,10 +93,10 @@ fn of_agave(said: &str) -> Result<[f64; 2], String> {
 fn figures(ours: &[[f64; 4]], agave: &[[f64; 2]]) -> Value {
     let mut figures = json!({});
     for (at, (_, name)) in OF_BENCH.iter().enumerate() {
-        figures[*name] = middle(&ours.iter().map(|round| round[at]).collect::<Vec<_>>()).into();
+        figures[*name] = median(ours.iter().map(|round| round[at]).collect()).into();
     }
     for (at, name) in OF_AGAVE.iter().enumerate() {
-        figures[format!("agave_{name}")] = middle(&agave.iter().map(|round| round[at]).collect::<Vec<_>>()).into();
+        figures[format!("agave_{name}")] = median(agave.iter().map(|round| round[at]).collect()).into();
     }
     figures
 }
