@@ -27,7 +27,7 @@ use crate::record::Recorder;
 
 /// How hard archives for the repository are packed.
 const SMALL: i32 = 19;
-/// How hard agave-validator packs archives, unless told otherwise.
+/// How hard agave-validator packs archives by default.
 const VALIDATOR: i32 = 1;
 
 fn config(archives: &Path, work: &Path, compression_level: i32) -> SnapshotConfig {

@@ -25,7 +25,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     judge(&measured(&binary, minutes * 60, config)?)
 }
 
-/// Runs `hearth bench` for so many seconds, and returns its report.
+/// Runs `hearth bench` for some seconds, and returns its report.
 pub(super) fn measured(binary: &Path, seconds: u64, config: Option<&str>) -> Result<Value, String> {
     let folder = TempFolder::new("soak-bench")?;
     let report = folder.path().join("report.json");

@@ -96,8 +96,8 @@ fn main() {
     println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
 }
 
-/// Writes the state, of so many bytes in memory, as an archive of the cluster's, and verifies it. Returns the time to
-/// write it, too.
+/// Writes the state as an archive of the cluster's, and verifies it. `state` is its size in memory, bytes. Returns the
+/// time to write it, too.
 fn measure_archive(genesis: &Genesis, ledger: &Ledger, folder: &Path, state: u64) -> (PathBuf, Duration) {
     // Linux forgets the peak until now. Where that is not allowed the figure is that of the whole run, and larger.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
@@ -122,7 +122,7 @@ fn keep(genesis: &Genesis, archive: &Path) {
     std::fs::copy(archive, folder.join(archive.file_name().expect("a file"))).expect("room");
 }
 
-/// Starts from the archive of a state of so many bytes in memory and so many accounts. Returns the time.
+/// Starts from the archive of a state of `count` accounts, which has `state` bytes in memory. Returns the time.
 fn measure_start(genesis: &Genesis, archive: &Path, state: u64, count: u64) -> Duration {
     let start = Instant::now();
     let started = Ledger::from_archive(genesis, (archive, None), LedgerConfig::default(), &mut |_, _| {});
