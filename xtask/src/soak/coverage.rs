@@ -1,7 +1,7 @@
 //! Which lines of the chain's rules the recorded ledgers reach.
 //!
-//! reads   recorded ledgers; LLVM's `llvm-profdata` and `llvm-cov` of the compiler's version: those that `LLVM_PROFDATA`
-//!         and `LLVM_COV` name, those of rustup's component llvm-tools, or the system's
+//! reads   recorded ledgers; LLVM's `llvm-profdata` and `llvm-cov` of the compiler's version: those that
+//!         `LLVM_PROFDATA` and `LLVM_COV` name, those of rustup's component llvm-tools, or the system's
 //! writes  a binary of its own among the build outputs, profiles into a temporary folder; the lines that are missed
 //! memory  the report, a few megabytes
 //! source  `-C instrument-coverage` of rustc; the tracefile of lcov, `geninfo(1)`

@@ -267,8 +267,8 @@ pub struct EpochStakes {
 impl EpochStakes {
     /// The vote accounts must be sorted by address. `counted_in` is the epoch that had begun when they were counted.
     ///
-    /// All stakes together fit a `u64`, so that consensus, gossip and Turbine may add them up. The delegations of another
-    /// node's genesis or archive may be more: then the last vote accounts have no stake.
+    /// All stakes together fit a `u64`, so that consensus, gossip and Turbine may add them up. The delegations of
+    /// another node's genesis or archive may be more: then the last vote accounts have no stake.
     pub(crate) fn new(epoch: u64, counted_in: u64, counted: impl IntoIterator<Item = CountedVote>) -> Self {
         let mut stakes = Self { epoch, counted_in, ..Self::default() };
         let mut left = u64::MAX;
