@@ -130,8 +130,9 @@ def main():
     second = account(4, 2**63, bytes(300), is_last=True) + bytes(4) + bytes(4096)
     (folder / "two-files").write_bytes(archive([(3, 100, first), (SLOT, 7, second)]))
     (folder / "no-accounts").write_bytes(archive([]))
-    packed = subprocess.run(["zstd", "--check", "-19"], input=archive([(3, 100, first)]), stdout=-1, check=True).stdout
-    (folder / "packed").write_bytes(packed)
+    zstd = ["zstd", "--check", "-19"]
+    packed = subprocess.run(zstd, input=archive([(3, 100, first)]), stdout=subprocess.PIPE, check=True)
+    (folder / "packed").write_bytes(packed.stdout)
 
 
 main()

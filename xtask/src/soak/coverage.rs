@@ -72,7 +72,8 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let merged = folder.path().join("all.profdata");
     run::run(Command::new(profdata).args(["merge", "--sparse", "--output"]).arg(&merged).arg(&profiles))?;
     let mut export = Command::new(cov);
-    export.args(["export", "--format=lcov"]).arg(format!("--instr-profile={}", merged.display())).arg(&hearth);
+    export.args(["export", "--format=lcov", "--skip-functions", "--ignore-filename-regex=/registry/|/rustc/"]);
+    export.arg(format!("--instr-profile={}", merged.display())).arg(&hearth);
     let lines = lines(&run::output(&mut export)?, &run::root());
     let parts: Vec<Value> = PARTS.iter().map(|(name, paths)| part(name, paths, &lines)).collect();
     missed(&lines).iter().for_each(|line| println!("{line}"));
@@ -109,13 +110,15 @@ fn tool(name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// Reads a tracefile: the files below `root`, by their paths in it.
+/// Reads a tracefile: the files below `root`, by their paths in it. A path that is relative is of the workspace, too.
 fn lines(tracefile: &str, root: &Path) -> Lines {
     let mut all = Lines::new();
     let mut file = None;
     for record in tracefile.lines() {
         if let Some(path) = record.strip_prefix("SF:") {
-            file = Path::new(path).strip_prefix(root).ok().map(|path| path.to_string_lossy().into_owned());
+            let path = Path::new(path);
+            let below = path.strip_prefix(root).ok().or_else(|| path.is_relative().then_some(path));
+            file = below.map(|path| path.to_string_lossy().into_owned());
         }
         let counted = record.strip_prefix("DA:").and_then(|counts| {
             let mut counts = counts.split(',').map(str::parse::<u64>);
@@ -187,7 +190,7 @@ DA:9,0
 DA:4,0
 LF:5
 end_of_record
-SF:/src/crates/solana/ledger/src/rewards/points.rs
+SF:crates/solana/ledger/src/rewards/points.rs
 DA:1,0
 DA:1,7
 end_of_record
