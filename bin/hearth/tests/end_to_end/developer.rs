@@ -64,8 +64,13 @@ fn dump_memo(rpc: Rpc, path: &Path) {
 
 /// An account as `solana account --output json` writes it.
 fn dump_account(path: &Path, address: &str, lamports: u64, data: &[u8]) {
+    dump_owned(path, (address, MEMO), lamports, data);
+}
+
+/// The same of an account with this owner.
+fn dump_owned(path: &Path, (address, owner): (&str, &str), lamports: u64, data: &[u8]) {
     let account = json!({
-        "lamports": lamports, "data": [base64(data), "base64"], "owner": MEMO, "executable": false,
+        "lamports": lamports, "data": [base64(data), "base64"], "owner": owner, "executable": false,
         "rentEpoch": u64::MAX, "space": data.len(),
     });
     fs::write(path, json!({ "pubkey": address, "account": account }).to_string()).unwrap();
@@ -371,6 +376,23 @@ fn a_chain_with_other_rules_has_its_own_exit_code() {
         assert_eq!(refused.status.code(), Some(6), "{said}");
         assert!(said.contains("the feature raise_block_limits_to_100m is not active"), "{said}");
     }
+}
+
+#[test]
+fn an_unsupported_feature_ends_the_node_at_the_boundary() {
+    let setup = Setup::new("boundary");
+    let file = setup.folder.path().join("alpenglow.json");
+    let names = ("a1penGLz8Vm2QHYB3JPefBiU4BY3Z6JkW2k3Scw5GWP", "Feature111111111111111111111111111111111111");
+    dump_owned(&file, names, 1_000_000, &[0; 9]);
+    let file = file.display().to_string();
+    let node = setup.start_with(&["--account", "-", &file, "--slots-per-epoch", "32", "--slot-ms", "50"]);
+    let (status, said) = node.process.wait_with_errors();
+    let part = "the feature alpenglow is active from slot 32 on";
+    assert!(status.code() == Some(6) && said.contains(part), "{status}: {said}");
+    assert!(!said.contains("panic"), "{said}");
+    let again = setup.output("run", &[]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(6) && said.contains(part), "{}: {said}", again.status);
 }
 
 #[test]
