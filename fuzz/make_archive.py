@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes fuzz/corpus/archive: small archives of snapshots, unpacked.
+"""Writes fuzz/corpus/archive: small archives of snapshots, unpacked, and one packed by the program `zstd`.
 
 The layouts are written down here a second time, from `solana-runtime` 4.2 (`serde_snapshot.rs`), independently of the
 program's own writer. The lattice hash is zeros: the reader of one archive does not sum up its accounts.
@@ -9,6 +9,7 @@ import hashlib
 import io
 import pathlib
 import struct
+import subprocess
 import tarfile
 
 SLOT = 70
@@ -129,6 +130,9 @@ def main():
     second = account(4, 2**63, bytes(300), is_last=True) + bytes(4) + bytes(4096)
     (folder / "two-files").write_bytes(archive([(3, 100, first), (SLOT, 7, second)]))
     (folder / "no-accounts").write_bytes(archive([]))
+    zstd = ["zstd", "--check", "-19"]
+    packed = subprocess.run(zstd, input=archive([(3, 100, first)]), stdout=subprocess.PIPE, check=True)
+    (folder / "packed").write_bytes(packed.stdout)
 
 
 main()

@@ -147,7 +147,7 @@ pub static TARGETS: &[Target] = &[
         accounts::account_state,
         NONE,
     ),
-    target("archive", "`ledger::archive::read_unpacked`, and its writer", archive_target, ARCHIVE),
+    target("archive", "`ledger::archive::{read, read_unpacked}`, and its writer", archive_target, ARCHIVE),
     target("comet_chunk", "`comet::snapshot::codec`", ethereum::comet_chunk, NONE),
     target("comet_config", "`comet::config_toml::Node::apply`", ethereum::comet_config, TOML),
     target("comet_envelope", "`comet::envelope::open` and `Sealer`", ethereum::comet_envelope, NONE),

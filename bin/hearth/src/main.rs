@@ -2,8 +2,8 @@
 //!
 //! Exit codes: 0 success; 1 failure; 2 wrong use (command line or configuration); 3 to 5 the fates that `hearth why`
 //! reports; 3 also a machine that misses the requirements of `hearth tune machine`, and a regression found by
-//! `--fail-on-worse`; 101 a panic; 130 an interruption. Before it ends with 130, `tune machine` prints its partial
-//! result; other commands print nothing.
+//! `--fail-on-worse`; 6 a chain whose rules this program lacks; 101 a panic; 130 an interruption. Before it ends with
+//! 130, `tune machine` prints its partial result; other commands print nothing.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 

@@ -49,7 +49,9 @@ bank accounts --scenario NAME --seed N --slot S [--blocks N] [--only RANGES] [--
 bank snapshot --scenario NAME --seed N --slot S [--incremental S] --out DIR
                                                  writes snapshot archives and genesis.bin
 bank verify-snapshot --genesis FILE --archive FILE [--incremental FILE]
-                                                 loads archives and prints slot, hash, capitalization";
+                                                 loads archives and prints slot, hash, capitalization
+bank measure-snapshot --genesis FILE --archive FILE
+                                                 loads a full archive and writes it again, in seconds";
 
 /// Seeds beyond the first that `record-all` gives to scenarios which mix everything.
 const MORE: [(&str, u64); 1] = [("everything-forks", 2)];
@@ -84,6 +86,7 @@ fn run(args: &[String]) -> Result<()> {
             let incremental = options.values.get("incremental").map(PathBuf::from);
             snapshot::verify(&options.path("genesis")?, &options.path("archive")?, incremental.as_deref())
         }
+        "measure-snapshot" => snapshot::measure(&options.path("genesis")?, &options.path("archive")?),
         _ => Err(format!("unknown command {command}\n{USAGE}")),
     }
 }

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use agave_snapshots::snapshot_archive_info::{
     FullSnapshotArchiveInfo, IncrementalSnapshotArchiveInfo, SnapshotArchiveInfoGetter,
@@ -24,12 +25,17 @@ use solana_runtime::snapshot_bank_utils::{
 use crate::chain::{Chain, Request};
 use crate::record::Recorder;
 
-fn config(archives: &Path, work: &Path) -> SnapshotConfig {
+/// How hard archives for the repository are packed.
+const SMALL: i32 = 19;
+/// How hard agave-validator packs archives by default.
+const VALIDATOR: i32 = 1;
+
+fn config(archives: &Path, work: &Path, compression_level: i32) -> SnapshotConfig {
     SnapshotConfig {
         full_snapshot_archives_dir: archives.to_path_buf(),
         incremental_snapshot_archives_dir: archives.to_path_buf(),
         bank_snapshots_dir: work.to_path_buf(),
-        archive_format: ArchiveFormat::TarZstd { config: ZstdConfig { compression_level: 19 } },
+        archive_format: ArchiveFormat::TarZstd { config: ZstdConfig { compression_level } },
         ..SnapshotConfig::default()
     }
 }
@@ -43,7 +49,7 @@ pub fn write(request: &Request<'_>, slot: u64, incremental: Option<u64>, out: &P
     let (run, _) = create_accounts_run_and_snapshot_dirs(folder.path().join("accounts")).map_err(|e| e.to_string())?;
     let mut chain = Chain::new(request, &run);
     chain.genesis.write(out).map_err(|error| error.to_string())?;
-    let config = config(out, &work);
+    let config = config(out, &work, SMALL);
     let mut results = vec![];
     chain.run(&mut Recorder::silent(), |bank| {
         if bank.slot() == slot {
@@ -67,19 +73,49 @@ pub fn write(request: &Request<'_>, slot: u64, incremental: Option<u64>, out: &P
 
 /// Loads archives, which Agave checks as a validator does at its start.
 pub fn verify(genesis: &Path, archive: &Path, incremental: Option<&Path>) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    describe(&load(genesis, archive, incremental, folder.path())?);
+    Ok(())
+}
+
+/// Loads a full archive and writes it again. Prints how long each takes, and the most memory until then.
+pub fn measure(genesis: &Path, archive: &Path) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let start = Instant::now();
+    let bank = load(genesis, archive, None, folder.path())?;
+    let (seconds_loading, bytes_loading) = (start.elapsed().as_secs_f64(), peak_bytes()?);
+    let out = folder.path().join("out");
+    std::fs::create_dir_all(&out).map_err(|error| error.to_string())?;
+    let config = config(&out, &folder.path().join("work"), VALIDATOR);
+    let start = Instant::now();
+    let written = bank_to_full_snapshot_archive(&config, &bank).map_err(|error| error.to_string())?;
+    let seconds_writing = start.elapsed().as_secs_f64();
+    let archive = std::fs::metadata(written.path()).map_err(|error| error.to_string())?;
+    println!(
+        "{}",
+        json!({
+            "slot": bank.slot(), "bank_hash": bank.hash().to_string(), "seconds_loading": seconds_loading,
+            "bytes_loading": bytes_loading, "seconds_writing": seconds_writing, "bytes_writing": peak_bytes()?,
+            "bytes_archive": archive.len(),
+        })
+    );
+    Ok(())
+}
+
+/// Loads archives with the folders that Agave needs in `folder`.
+fn load(genesis: &Path, archive: &Path, incremental: Option<&Path>, folder: &Path) -> Result<Bank, String> {
     let genesis = read_genesis(genesis)?;
     let full = FullSnapshotArchiveInfo::new_from_path(archive.to_path_buf()).map_err(|error| error.to_string())?;
     let incremental = incremental.map(|path| IncrementalSnapshotArchiveInfo::new_from_path(path.to_path_buf()));
     let incremental = incremental.transpose().map_err(|error| error.to_string())?;
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let work = folder.path().join("work");
+    let work = folder.join("work");
     std::fs::create_dir_all(&work).map_err(|error| error.to_string())?;
-    let (run, _) = create_accounts_run_and_snapshot_dirs(folder.path().join("accounts")).map_err(|e| e.to_string())?;
+    let (run, _) = create_accounts_run_and_snapshot_dirs(folder.join("accounts")).map_err(|e| e.to_string())?;
     let bank = bank_from_snapshot_archives(
         &[run],
         &full,
         incremental.as_ref(),
-        &config(folder.path(), &work),
+        &config(folder, &work, VALIDATOR),
         &genesis,
         &RuntimeConfig::default(),
         None,
@@ -92,8 +128,14 @@ pub fn verify(genesis: &Path, archive: &Path, incremental: Option<&Path>) -> Res
         None,
         Arc::new(AtomicBool::new(false)),
     );
-    describe(&bank.map_err(|error| error.to_string())?);
-    Ok(())
+    bank.map_err(|error| error.to_string())
+}
+
+/// Returns the most memory that was resident since the process began, as Linux counts it.
+fn peak_bytes() -> Result<u64, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    peak.map(|kilobytes: u64| kilobytes * 1024).ok_or_else(|| "/proc/self/status has no VmHWM".into())
 }
 
 /// Reads a `genesis.bin`, compressed or not.

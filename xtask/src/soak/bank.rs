@@ -40,7 +40,8 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let given = args.value("--scenario")?;
     let hearth = args.value("--binary")?;
     args.end()?;
-    let oracle = Oracle { bank: build()?, hearth: run::hearth(hearth)?, folder: TempFolder::new("soak-bank")? };
+    let oracle =
+        Oracle { bank: build("oracle", &[])?, hearth: run::hearth(hearth)?, folder: TempFolder::new("soak-bank")? };
     let scenarios = match given {
         Some(name) => vec![name.to_owned()],
         None => oracle.scenarios()?,
@@ -63,11 +64,11 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(Outcome { figures, wrong })
 }
 
-/// The oracle, built if it is not there.
-fn build() -> Result<PathBuf, String> {
-    let target = run::target_dir().join("oracle");
+/// The oracle, built in a folder of this name among the build outputs if it is not there.
+pub(super) fn build(folder: &str, options: &[&str]) -> Result<PathBuf, String> {
+    let target = run::target_dir().join(folder);
     let mut cargo = cargo();
-    cargo.args(["build", "--release", "--locked"]).current_dir(run::root().join("oracle/bank"));
+    cargo.args(["build", "--release", "--locked"]).args(options).current_dir(run::root().join("oracle/bank"));
     run::run(cargo.env("CARGO_TARGET_DIR", &target))?;
     Ok(target.join("release/bank"))
 }

@@ -4,6 +4,7 @@
 //! writes  the judged figures
 //! memory  the report
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -21,14 +22,19 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let (binary, config) = (args.value("--binary")?, args.value("--config")?);
     args.end()?;
     let binary = run::hearth(binary)?;
+    judge(&measured(&binary, minutes * 60, config)?)
+}
+
+/// Runs `hearth bench` for some seconds, and returns its report.
+pub(super) fn measured(binary: &Path, seconds: u64, config: Option<&str>) -> Result<Value, String> {
     let folder = TempFolder::new("soak-bench")?;
     let report = folder.path().join("report.json");
     let mut bench = Command::new(binary);
-    bench.args(["bench", "--duration", &(minutes * 60).to_string(), "--json"]).arg(&report);
+    bench.args(["bench", "--duration", &seconds.to_string(), "--json"]).arg(&report);
     bench.args(config.iter().flat_map(|file| ["--config", file]));
     run::run(&mut bench)?;
     let report = std::fs::read_to_string(&report).map_err(|error| format!("no report: {error}"))?;
-    judge(&serde_json::from_str(&report).map_err(|error| format!("the report is no JSON: {error}"))?)
+    serde_json::from_str(&report).map_err(|error| format!("the report is no JSON: {error}"))
 }
 
 fn judge(report: &Value) -> Result<Outcome, String> {

@@ -5,10 +5,13 @@
 
 mod agave;
 mod bank;
+mod bank_speed;
 mod bench;
+mod bench_pairs;
 mod cli;
 mod cluster;
 mod comet;
+mod coverage;
 mod ethereum;
 mod faults;
 mod fuzz;
@@ -22,6 +25,7 @@ mod oracle;
 mod rpc;
 mod simulate;
 mod simulate_evm;
+mod snapshot_speed;
 
 use serde_json::{Value, json};
 
@@ -44,7 +48,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 19] = [
+const SOAKS: [Soak; 23] = [
     Soak {
         name: "agave",
         options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
@@ -58,10 +62,22 @@ const SOAKS: [Soak; 19] = [
         run: bank::run,
     },
     Soak {
+        name: "bank-speed",
+        options: "[--rounds N (5)] [--seed N (1)] [--binary FILE]",
+        about: "full blocks of transfers, votes and tokens, replayed by the cluster's own bank and by `hearth ledger replay --recorded` in turn: how many times as fast (25 to 40 minutes to build once)",
+        run: bank_speed::run,
+    },
+    Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
         about: "`hearth bench` at full load: no stall over a second, memory flat, every transaction accounted for",
         run: bench::run,
+    },
+    Soak {
+        name: "bench-pairs",
+        options: "--before FILE [--pairs N (10)] [--seconds N (20)] [--binary FILE]",
+        about: "`hearth bench` of an earlier binary and of this one in turn: the interval of the median ratio excludes a loss of 5 %",
+        run: bench_pairs::run,
     },
     Soak {
         name: "cli",
@@ -80,6 +96,12 @@ const SOAKS: [Soak; 19] = [
         options: "--seeds N (50)",
         about: "the EVM ledger under a real CometBFT: both killed in any order under load, and all blocks executed once more",
         run: comet::run,
+    },
+    Soak {
+        name: "coverage",
+        options: "[--recorded DIR]",
+        about: "which share of svm, bank, epochs, rewards and stakes the recorded ledgers reach, and which lines they miss (needs llvm-cov; builds the program once more)",
+        run: coverage::run,
     },
     Soak {
         name: "ethereum",
@@ -158,6 +180,12 @@ const SOAKS: [Soak; 19] = [
         options: "--seeds N (20) [--seed N]",
         about: "the EVM chain's node on a simulated disk: it ends at every step of each seed's run, or its disk fails, and what was promised is there",
         run: simulate_evm::run,
+    },
+    Soak {
+        name: "snapshot-speed",
+        options: "[--accounts N (1000000)] [--rounds N (3)]",
+        about: "an archive of a large state, written and read by the cluster's own bank and here: seconds, and memory here (25 to 40 minutes to build once)",
+        run: snapshot_speed::run,
     },
 ];
 

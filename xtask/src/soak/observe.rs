@@ -120,7 +120,8 @@ impl Pair {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median; of an even number the mean of the two in the middle.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,
@@ -131,7 +132,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Rank, counted from 1 and from each end, of the order statistics that enclose the true median with at least 95 %
 /// confidence; 1 if the samples are too few.
-fn rank_of_interval(count: usize) -> usize {
+pub(super) fn rank_of_interval(count: usize) -> usize {
     let (mut below, mut term) = (0.0, 0.5_f64.powi(count as i32));
     for rank in 0..count {
         below += term;

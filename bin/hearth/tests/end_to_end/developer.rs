@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::genesis::funded_account_key;
@@ -63,8 +64,13 @@ fn dump_memo(rpc: Rpc, path: &Path) {
 
 /// An account as `solana account --output json` writes it.
 fn dump_account(path: &Path, address: &str, lamports: u64, data: &[u8]) {
+    dump_owned(path, (address, MEMO), lamports, data);
+}
+
+/// The same of an account with this owner.
+fn dump_owned(path: &Path, (address, owner): (&str, &str), lamports: u64, data: &[u8]) {
     let account = json!({
-        "lamports": lamports, "data": [base64(data), "base64"], "owner": MEMO, "executable": false,
+        "lamports": lamports, "data": [base64(data), "base64"], "owner": owner, "executable": false,
         "rentEpoch": u64::MAX, "space": data.len(),
     });
     fs::write(path, json!({ "pubkey": address, "account": account }).to_string()).unwrap();
@@ -341,9 +347,8 @@ const NOT_RUN: [&str; 7] = [
     "FLHoAWBDjNh6zwmJ5i1NKK4KyD8otAiv7XxvmnFnVnKH",
 ];
 
-#[test]
-fn the_genesis_of_a_cluster_is_run() {
-    let setup = Setup::new("cluster-genesis");
+/// `hearth genesis create` in the ledger folder, with a new identity and without the features of [`NOT_RUN`].
+fn create_genesis(setup: &Setup) -> Command {
     let (ledger, identity) = (setup.ledger(), setup.ledger().join("identity.json"));
     fs::create_dir_all(&ledger).unwrap();
     let made = output(hearth().args(["keys", "new"]).arg(&identity));
@@ -356,6 +361,45 @@ fn the_genesis_of_a_cluster_is_run() {
     for feature in NOT_RUN {
         create.args(["--deactivate-feature", feature]);
     }
+    create
+}
+
+#[test]
+fn a_chain_with_other_rules_has_its_own_exit_code() {
+    let setup = Setup::new("other-rules");
+    let required = "P1BCUMpAC7V2GRBRiJCNUgpMyWZhoqt3LKo712ePqsz";
+    let made = output(create_genesis(&setup).args(["--deactivate-feature", required]));
+    assert!(made.status.success(), "Agave may run it: {made:?}");
+    for _ in 0..2 {
+        let refused = setup.output("run", &[]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(6), "{said}");
+        assert!(said.contains("the feature raise_block_limits_to_100m is not active"), "{said}");
+    }
+}
+
+#[test]
+fn an_unsupported_feature_ends_the_node_at_the_boundary() {
+    let setup = Setup::new("boundary");
+    let file = setup.folder.path().join("alpenglow.json");
+    let names = ("a1penGLz8Vm2QHYB3JPefBiU4BY3Z6JkW2k3Scw5GWP", "Feature111111111111111111111111111111111111");
+    dump_owned(&file, names, 1_000_000, &[0; 9]);
+    let file = file.display().to_string();
+    let node = setup.start_with(&["--account", "-", &file, "--slots-per-epoch", "32", "--slot-ms", "50"]);
+    let (status, said) = node.process.wait_with_errors();
+    let part = "the feature alpenglow is active from slot 32 on";
+    assert!(status.code() == Some(6) && said.contains(part), "{status}: {said}");
+    assert!(!said.contains("panic"), "{said}");
+    let again = setup.output("run", &[]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(6) && said.contains(part), "{}: {said}", again.status);
+}
+
+#[test]
+fn the_genesis_of_a_cluster_is_run() {
+    let setup = Setup::new("cluster-genesis");
+    let ledger = setup.ledger();
+    let mut create = create_genesis(&setup);
     let made = output(&mut create);
     assert!(made.status.success(), "{made:?}");
     let said = String::from_utf8(made.stdout).unwrap();

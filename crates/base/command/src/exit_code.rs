@@ -14,6 +14,8 @@ pub const FAILED: u8 = 1;
 pub const WRONG_USE: u8 = 2;
 /// Exit code for a machine or a comparison that falls short of the requirement.
 pub const MISSED: u8 = 3;
+/// The chain has rules that this program lacks. A restart does not help, another version of the program may.
+pub const UNSUPPORTED_CHAIN: u8 = 6;
 /// The command was interrupted: the shell's code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 

@@ -47,6 +47,8 @@ const SLOT_END: u64 = 1 << 40;
 const HEIGHT_END: u64 = (1 << 32) - (1 << 20);
 /// The first number of transactions that no chain reaches.
 const TRANSACTIONS_END: u64 = 1 << 60;
+/// The first capitalization that no chain reaches: a genesis has fewer than 2^63 lamports. Rewards then fit, too.
+const LAMPORTS_END: u64 = 3 << 62;
 /// The last byte at which the key of a message's hash can begin.
 const KEY_INDEX_MAX: u64 = (size_of::<Hash>() - archive::KEY_SIZE) as u64;
 
@@ -148,9 +150,10 @@ fn check(genesis: &Genesis, fields: &BankFields) -> Result<(), Fault> {
         && fields.slot < SLOT_END
         && fields.block_height <= fields.slot
         && fields.block_height < HEIGHT_END
-        && fields.transaction_count < TRANSACTIONS_END;
+        && fields.transaction_count < TRANSACTIONS_END
+        && fields.capitalization < LAMPORTS_END;
     if !is_possible {
-        return Err(Fault::Malformed("a slot, a height or a number of transactions that no chain reaches"));
+        return Err(Fault::Malformed("a slot, a height, a number of transactions or lamports that no chain reaches"));
     }
     Ok(())
 }

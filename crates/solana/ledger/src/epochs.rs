@@ -364,7 +364,7 @@ impl Epochs {
         if let Some(due) = rewards.parts.get(part) {
             let history = &StakeHistory::load(accounts);
             let done = PayoutBlock { accounts, history, epoch, features }.pay(due);
-            sysvar.distributed_rewards += done.distributed;
+            sysvar.distributed_rewards = sysvar.distributed_rewards.saturating_add(done.distributed);
             paid = done.rewards;
         }
         if part + 1 >= rewards.parts.len() {

@@ -220,7 +220,8 @@ pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
     let mut stakes = BTreeMap::<Pubkey, u64>::new();
     for delegation in of(STAKE_PROGRAM).filter_map(|(_, account)| Delegation::read(account.data())) {
         if let Some(node) = nodes.get(&delegation.vote) {
-            *stakes.entry(*node).or_default() += delegation.activation(epoch, &StakeHistory::default()).effective;
+            let stake = stakes.entry(*node).or_default();
+            *stake = stake.saturating_add(delegation.activation(epoch, &StakeHistory::default()).effective);
         }
     }
     stakes
@@ -265,9 +266,15 @@ pub struct EpochStakes {
 
 impl EpochStakes {
     /// The vote accounts must be sorted by address. `counted_in` is the epoch that had begun when they were counted.
+    ///
+    /// All stakes together fit a `u64`, so that consensus, gossip and Turbine may add them up. The delegations of
+    /// another node's genesis or archive may be more: then the last vote accounts have no stake.
     pub(crate) fn new(epoch: u64, counted_in: u64, counted: impl IntoIterator<Item = CountedVote>) -> Self {
         let mut stakes = Self { epoch, counted_in, ..Self::default() };
-        for CountedVote { stake, commission_bps, account } in counted {
+        let mut left = u64::MAX;
+        for CountedVote { mut stake, commission_bps, account } in counted {
+            stake.stake = stake.stake.min(left);
+            left -= stake.stake;
             stakes.votes.push(stake);
             stakes.commissions_bps.push(commission_bps);
             stakes.accounts.push(account);
@@ -340,13 +347,14 @@ pub(crate) fn stake_accounts(accounts: &Accounts, index: &StakeIndex) -> Vec<Sta
     index.stakes.iter().filter_map(read).collect()
 }
 
-/// The activation of all stakes in an epoch.
+/// The activation of all stakes in an epoch. Sums saturate: the delegations of another node's genesis or archive may be
+/// anything.
 pub(crate) fn all_activation(stakes: &[StakeAccount], epoch: u64, history: &StakeHistory) -> Activation {
     let each = stakes.iter().map(|stake| stake.delegation.activation(epoch, history));
     each.fold(Activation::default(), |sum, one| Activation {
-        effective: sum.effective + one.effective,
-        activating: sum.activating + one.activating,
-        deactivating: sum.deactivating + one.deactivating,
+        effective: sum.effective.saturating_add(one.effective),
+        activating: sum.activating.saturating_add(one.activating),
+        deactivating: sum.deactivating.saturating_add(one.deactivating),
     })
 }
 
@@ -360,7 +368,8 @@ pub(crate) fn vote_stakes(
 ) -> Vec<CountedVote> {
     let mut stakes = BTreeMap::<Pubkey, u64>::new();
     for StakeAccount { delegation, .. } in all {
-        *stakes.entry(delegation.vote).or_default() += delegation.activation(counted, history).effective;
+        let stake = stakes.entry(delegation.vote).or_default();
+        *stake = stake.saturating_add(delegation.activation(counted, history).effective);
     }
     let read = |vote: &Pubkey| {
         let read = |account: &Account| Some((VoteState::of_account(account)?, account.clone()));

@@ -22,7 +22,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use hearth_command::NO_LAB;
-use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::exit_code::{ExitCode, FAILED, UNSUPPORTED_CHAIN, WRONG_USE};
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::board::Board;
@@ -68,8 +68,8 @@ use crate::peers::join::{ArchiveUrl, JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::ports::BoundPorts;
 use crate::replay::{
-    self, ReplayControl, ReplayError, ReplaySummary, is_history_damaged, is_replay_of_damage, is_store_damaged,
-    signatures_are_valid,
+    self, ReplayControl, ReplayError, ReplaySummary, is_history_damaged, is_replay_of_damage, is_replay_of_unsupported,
+    is_store_damaged, signatures_are_valid,
 };
 use crate::restore::{self, Declared, RestoreError, RestoredState, StateFolders};
 use crate::start_checks::PreflightError;
@@ -194,6 +194,9 @@ impl ExitCode for BootError {
             Self::Blocklist(_) | Self::Layout(_) => WRONG_USE,
             Self::Preflight(PreflightError::Pages(_) | PreflightError::Links(_)) => WRONG_USE,
             Self::Flag(why) => why.exit_code(),
+            Self::Feature(_) => UNSUPPORTED_CHAIN,
+            Self::Replay(why) if is_replay_of_unsupported(why) => UNSUPPORTED_CHAIN,
+            Self::Divergence(why) => why.exit_code(),
             _ => FAILED,
         }
     }

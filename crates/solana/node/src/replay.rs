@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{History, HistoryError};
-use hearth_ledger::{BlockLimits, Genesis, Ledger};
+use hearth_ledger::{BlockLimits, Genesis, Ledger, SlotError};
 use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
@@ -67,6 +67,14 @@ pub fn is_replay_of_damage(error: &ReplayError) -> bool {
         ReplayError::History(error) => is_history_damaged(error),
         ReplayError::BeginningGone { .. } | ReplayError::Stopped(_) | ReplayError::Block(_) => false,
     }
+}
+
+/// Whether the blocks lead to a slot from which on the chain has rules that this program lacks.
+pub fn is_replay_of_unsupported(error: &ReplayError) -> bool {
+    matches!(
+        error,
+        ReplayError::Block(hearth_pipeline::replay::ReplayError::Slot { source: SlotError::Feature { .. }, .. })
+    )
 }
 
 /// Whether all signatures of a transaction are valid.

@@ -77,7 +77,8 @@ impl ExitCode for RunError {
         match self {
             Self::Boot(why) => why.exit_code(),
             Self::Flag(why) => why.exit_code(),
-            Self::Admin(_) | Self::Died(_) | Self::Divergence(_) => FAILED,
+            Self::Divergence(why) => why.exit_code(),
+            Self::Admin(_) | Self::Died(_) => FAILED,
         }
     }
 }

@@ -147,6 +147,16 @@ pub fn loads() -> Vec<Scenario> {
             || vec![(100, Box::new(Steady { count: 1_000 }))],
         ),
         diligent(
+            "load-votes",
+            "200 validators that vote in nearly every block",
+            100,
+            |_| {
+                let validators = (0..200).map(|_| Stake { sol: 1_000, commission_bps: 500 }).collect();
+                Rules { validators, ..epochs(64) }
+            },
+            Vec::new,
+        ),
+        diligent(
             "load-tokens",
             "tokens, 100 times what another ledger has",
             100,

@@ -102,6 +102,17 @@ fn rewards_in_distribution_are_calculated_again() {
 }
 
 #[test]
+fn paid_rewards_that_do_not_fit_saturate() {
+    let loaded = LoadedArchive::new();
+    let most = u64::MAX;
+    let started = loaded.start_rewarding(|rewards| rewards.distributed_rewards = most - 1);
+    let ledger = started.unwrap_or_else(|why| panic!("{why}")).ledger;
+    ledger.begin_slot(65, 64).unwrap();
+    assert!(!ledger.chain().epochs.are_rewards_due(), "slot 65 pays them");
+    assert_eq!(EpochRewards::load(ledger.accounts()).distributed_rewards, most);
+}
+
+#[test]
 fn hard_forks_come_with_the_archive() {
     let mut loaded = LoadedArchive::new();
     loaded.fields.hard_forks = vec![(9, 2), (70, 1)];
@@ -130,6 +141,7 @@ fn fields_that_contradict_themselves_start_nothing() {
     fails(|loaded| loaded.fields.block_height = u64::MAX, "that no chain reaches");
     fails(|loaded| loaded.fields.transaction_count = u64::MAX, "that no chain reaches");
     fails(|loaded| loaded.fields.parent_slot = 64, "that no chain reaches");
+    fails(|loaded| loaded.fields.capitalization = u64::MAX, "that no chain reaches");
     fails(|loaded| loaded.fields.blockhashes.hashes.retain(|hash| hash.index != 10), "the recent blockhashes");
     fails(|loaded| loaded.fields.blockhashes.last = Some([1; 32]), "the recent blockhashes");
     fails(|loaded| loaded.fields.blockhashes.last_index += 1, "the recent blockhashes");

@@ -222,8 +222,8 @@ impl EpochBoundary<'_> {
         if earned.is_restarted || self.lamports == 0 || is_new {
             return Some((0, 0));
         }
-        let of_both =
-            earned.points.checked_mul(self.lamports.into()).expect("points are less than 2^64 times lamports");
+        // In another node's archive there may be more points than any chain has. Then the share is too small.
+        let of_both = earned.points.saturating_mul(self.lamports.into());
         // At most all lamports, since these points are a part of all.
         match (of_both / points) as u64 {
             0 => None,

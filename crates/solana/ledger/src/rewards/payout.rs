@@ -26,6 +26,13 @@ pub(crate) struct Payout {
     pub(crate) distributed: u64,
 }
 
+impl Payout {
+    /// Counts lamports that are done with. In another node's archive the rewards may be more than any chain has.
+    fn distribute(&mut self, lamports: u64) {
+        self.distributed = self.distributed.saturating_add(lamports);
+    }
+}
+
 /// Pays commissions to their recipients.
 pub(crate) fn pay_commissions(
     accounts: &Accounts,
@@ -38,7 +45,7 @@ pub(crate) fn pay_commissions(
         if !features.custom_commission_collector && accounts.with(key, |_| ()).is_none() {
             continue;
         }
-        paid.distributed += commission.lamports + commission.burned;
+        paid.distribute(commission.lamports.saturating_add(commission.burned));
         let receive = |account: &mut Account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(commission.lamports)?);
             if !commission.is_vote_account && !features.may_collect(key, account, before, after) {
@@ -78,7 +85,7 @@ impl PayoutBlock<'_> {
     pub(crate) fn pay(&self, part: &[StakeReward]) -> Payout {
         let mut paid = Payout::default();
         for reward in part {
-            paid.distributed += reward.lamports;
+            paid.distribute(reward.lamports);
             let entry = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));
             paid.rewards.extend(entry.filter(|entry| entry.lamports > 0));
         }

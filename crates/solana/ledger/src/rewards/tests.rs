@@ -10,12 +10,13 @@ use hearth_wire::consts::{LAMPORTS_PER_SOL, SYSVAR_EPOCH_REWARDS, SYSVAR_RENT, V
 use hearth_wire::program::system;
 use solana_inflation::Inflation;
 
+use super::calculation::Commission;
 use super::*;
 use crate::accounts::Accounts;
 use crate::block::{BlockRewards, BlockSummary, Reward, RewardKind};
 use crate::genesis::{Genesis, GenesisConfig};
 use crate::ledger::{Forks, Ledger, LedgerConfig};
-use crate::stakes::{Delegation, StakeAccount, StakeHistory, new_stake_account};
+use crate::stakes::{Delegation, StakeAccount, StakeHistory, new_stake_account, set_rewarded};
 use crate::sysvars::EpochRewards;
 use crate::testing::{IDENTITY, bytes_of, parse, wallet};
 use crate::vote_state::{VoteState, new_vote_state};
@@ -381,5 +382,79 @@ fn lamports_add_up_on_any_chain() {
     for seed in (0..12).map(|n| first.wrapping_add(n)) {
         println!("again with: HEARTH_SEED={seed} cargo test -p hearth-ledger lamports_add_up");
         lamports_add_up(seed);
+    }
+}
+
+/// A stake account that says it delegates more than it holds.
+fn boasting_stake(n: u64, of: u64, delegated: u64) -> (Pubkey, Account) {
+    let mut account = new_stake_account(10 * LAMPORTS_PER_SOL, &vote(of), &[7; 32]);
+    let mut data = account.data().to_vec();
+    let delegation = Delegation { stake: delegated, ..Delegation::read(&data).unwrap() };
+    set_rewarded(&mut data, &delegation);
+    account.set_data(&data);
+    (stake(n), account)
+}
+
+/// A genesis or an archive of another node may have any delegations and credits: neither ends the node.
+#[test]
+fn sums_that_do_not_fit_saturate() {
+    let most = u64::MAX;
+    let mut accounts = vec![vote_account(0, 0, &vote(0)), vote_account(1, 0, &vote(1))];
+    accounts.extend([(0, 0), (1, 0), (2, 1)].map(|(n, of)| boasting_stake(n, of, most)));
+    let mut rig = Rig::new(accounts);
+    let total = |rig: &Rig, epoch| rig.ledger.chain().epochs.stakes(epoch).map(|stakes| stakes.total());
+    assert_eq!(total(&rig, 0), Some(most));
+    rig.end_epoch(0);
+    for n in 0..2 {
+        rig.update(&vote(n), |account| credit(account, &[(0, most / 2, 0), (1, most, most / 2)]));
+    }
+    rig.next();
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
+    assert_eq!(epoch_rewards.total_points, u128::MAX);
+    assert_eq!(StakeHistory::load(rig.ledger.accounts()).get(0).map(|all| all.effective), Some(most));
+    assert_eq!(total(&rig, 2), Some(most));
+    rig.next();
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
+    assert!(!epoch_rewards.active && epoch_rewards.distributed_rewards <= epoch_rewards.total_rewards);
+    assert_eq!(u128::from(rig.ledger.capitalization()), rig.ledger.accounts().total_lamports());
+}
+
+#[test]
+fn payments_that_do_not_fit_saturate() {
+    let (accounts, history, features) = (Accounts::new(), StakeHistory::default(), &RewardFeatures::ALL);
+    let most = u64::MAX;
+    let all = Commission { lamports: most, burned: most, is_vote_account: true, commission_bps: 0 };
+    let commissions = std::collections::BTreeMap::from([(vote(0), all), (vote(1), all)]);
+    assert_eq!(pay_commissions(&accounts, &commissions, features).distributed, most);
+    let reward =
+        |n| StakeReward { key: stake(n), lamports: most, delegated: 1, credits_observed: 0, commission_bps: 0 };
+    let block = PayoutBlock { accounts: &accounts, history: &history, epoch: 5, features };
+    assert_eq!(block.pay(&[reward(0), reward(1)]).distributed, most);
+}
+
+/// Whatever delegations and credits are, epochs begin.
+#[test]
+fn no_delegation_stops_the_chain() {
+    let first = seed();
+    for seed in (0..12).map(|n| first.wrapping_add(n)) {
+        println!("again with: HEARTH_SEED={seed} cargo test -p hearth-ledger no_delegation_stops");
+        let mut random = Random(seed);
+        let mut accounts: Vec<_> = (0..3).map(|n| vote_account(n, random.word() as u16, &vote(n))).collect();
+        for n in 0..6 {
+            let delegated = random.word() >> random.index(64);
+            accounts.push(boasting_stake(n, random.below(4), delegated));
+        }
+        let mut rig = Rig::new(accounts);
+        for epoch in 0..3 {
+            rig.end_epoch(epoch);
+            for n in 0..3 {
+                let credits = [0; 3].map(|_: u64| (epoch, random.word() >> random.index(64), random.word()));
+                rig.update(&vote(n), |account| credit(account, &credits));
+            }
+            rig.next();
+            let stakes = rig.ledger.chain().epochs.stakes(epoch + 2).map(|stakes| stakes.total());
+            assert!(stakes.is_some(), "the leaders of the epoch after the next are known");
+            assert_eq!(u128::from(rig.ledger.capitalization()), rig.ledger.accounts().total_lamports());
+        }
     }
 }

@@ -16,7 +16,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
-use hearth_command::exit_code::ExitCode;
+use hearth_command::exit_code::{ExitCode, FAILED, UNSUPPORTED_CHAIN};
 use hearth_command::output::CommandOutput;
 use hearth_command::shell;
 use hearth_ledger::archive::ArchiveError;
@@ -30,7 +30,7 @@ use hearth_wire::entry::EntryError;
 
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::recorded::{self, RecordedError};
-use crate::replay::{ReplayError, is_history_damaged, is_replay_of_damage, is_store_damaged};
+use crate::replay::{ReplayError, is_history_damaged, is_replay_of_damage, is_replay_of_unsupported, is_store_damaged};
 use crate::restore::{self, RestoreError};
 use command::Slots;
 pub use command::{Command, SnapshotCommand, TowerCommand};
@@ -158,7 +158,15 @@ pub enum LedgerError {
     },
 }
 
-impl ExitCode for LedgerError {}
+impl ExitCode for LedgerError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Feature(_) => UNSUPPORTED_CHAIN,
+            Self::Replay(why) if is_replay_of_unsupported(why) => UNSUPPORTED_CHAIN,
+            _ => FAILED,
+        }
+    }
+}
 
 impl From<StatusesError> for LedgerError {
     fn from(why: StatusesError) -> Self {

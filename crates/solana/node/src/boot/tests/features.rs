@@ -25,7 +25,10 @@ fn chain_with(config: &Config, name: &str, account: Option<Account>) -> tempfile
 /// The error with which a start refuses the chain in a folder.
 fn refusal(config: &Config, folder: &Path) -> String {
     match open(config, folder) {
-        Err(error @ BootError::Feature(_)) => error.to_string(),
+        Err(error @ BootError::Feature(_)) => {
+            assert_eq!(error.exit_code(), UNSUPPORTED_CHAIN, "a supervisor need not start it again");
+            error.to_string()
+        }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("the chain is opened"),
     }
@@ -56,4 +59,16 @@ fn a_chain_at_the_boundary_of_an_unsupported_feature_is_refused() {
         let why = refusal(&config, folder.path());
         assert!(why.contains("cannot run this chain: the feature alpenglow is active from slot 32 on"), "{why}");
     }
+}
+
+#[test]
+fn a_node_that_meets_an_unsupported_feature_ends_with_its_own_exit_code() {
+    let source = FeatureError::Unsupported { name: "alpenglow", slot: 32, note: "another consensus" };
+    let slot = || SlotError::Feature { slot: 32, source };
+    assert_eq!(DivergenceError::from(slot()).exit_code(), UNSUPPORTED_CHAIN);
+    assert_eq!(BootError::from(DivergenceError::from(slot())).exit_code(), UNSUPPORTED_CHAIN);
+    let block = hearth_pipeline::replay::ReplayError::Slot { slot: 32, source: slot() };
+    assert_eq!(BootError::Replay(block.into()).exit_code(), UNSUPPORTED_CHAIN);
+    assert_eq!(DivergenceError::NotTheSame(32).exit_code(), FAILED);
+    assert_eq!(DivergenceError::from(SlotError::Unfinished(31)).exit_code(), FAILED);
 }

@@ -10,6 +10,7 @@ mod hash_query;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use hearth_command::exit_code::{ExitCode, FAILED, UNSUPPORTED_CHAIN};
 use hearth_command::output::note;
 use hearth_gossip::board::Board;
 use hearth_ledger::blockstore::StoreError;
@@ -73,6 +74,15 @@ pub enum DivergenceError {
     /// The tower does not fit the chain, cannot be written to disk, or another process uses this identity.
     #[error(transparent)]
     Tower(#[from] TowerError),
+}
+
+impl ExitCode for DivergenceError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Feature(SlotError::Feature { .. }) => UNSUPPORTED_CHAIN,
+            _ => FAILED,
+        }
+    }
 }
 
 /// Explains the errors with which replay and tower end a node that has diverged from its cluster.
