@@ -1,5 +1,7 @@
 //! Chains that lift a limit, or begin with older rules.
 
+use alloy_eips::{eip7002, eip7251};
+
 use super::*;
 use crate::limits::TxLimits;
 
@@ -116,6 +118,30 @@ fn folder_keeps_the_contract_of_deposits() {
     let refused = opened(8).err().expect("it is refused").to_string();
     assert!(refused.contains("deposits at 0x0707") && refused.contains("has them at 0x0808"), "{refused}");
     opened(7).expect("it opens");
+}
+
+#[test]
+fn prague_from_the_beginning_needs_its_contracts() {
+    let contracts = [
+        (eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, "EIP-7002"),
+        (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, "EIP-7251"),
+    ];
+    for (address, eip) in contracts {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().join("chain");
+        let mut genesis = Genesis::dev(CHAIN, &rich(1..=1), 500_000_000);
+        // An account is there, but no code.
+        genesis.alloc.get_mut(&address).expect("a contract of the genesis").code = None;
+        let open = |genesis: Genesis| {
+            let dir = Some(folder.clone());
+            Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
+        };
+        let refused = open(genesis.clone()).err().expect("it is refused").to_string();
+        assert!(refused.contains(&address.to_string()) && refused.contains(eip), "{refused}");
+        assert!(!folder.exists(), "nothing is begun");
+        let before = genesis.under(SpecId::CANCUN).expect("it carries no side ledger");
+        assert_eq!(open(before).expect("no block calls it").mine().expect("it is made").number(), 1);
+    }
 }
 
 #[test]
