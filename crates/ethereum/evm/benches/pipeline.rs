@@ -46,6 +46,7 @@ fn tx(from: Address, nonce: u64, to: Address, input: Bytes, gas_limit: u64) -> S
 
 struct Kind {
     name: &'static str,
+    /// At least; the first block has as many.
     in_a_block: usize,
     gas_limit: u64,
     of: fn(usize, Address, u64) -> SharedTx,
@@ -88,7 +89,8 @@ fn time(kind: &Kind, txs: &[SharedTx], overlap: bool, threads: usize, folder: bo
     let nanos = began.elapsed().as_nanos() as f64 / txs.len() as f64;
     chain.stop();
     assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()), "all are in blocks");
-    assert_eq!(chain.head().number(), BLOCKS as u64);
+    // Calls use less gas than they name, so later blocks hold more of them.
+    assert!((1..=BLOCKS as u64).contains(&chain.head().number()));
     (nanos, chain.metrics().ahead)
 }
 
@@ -142,5 +144,5 @@ fn report(kind: &Kind, txs: &[SharedTx], threads: usize, folder: bool, rounds: u
     let ratio = Stats::of(&mut ratios).median;
     let verdict = if ratio >= 1.0 { "met" } else { "MISSED" };
     let ahead = ahead as f64 / rounds as f64;
-    println!("  {:<24} {ratio:>9.2}×  floor 1.0× {verdict}; {ahead:.1} of {BLOCKS} blocks ahead", "ratio");
+    println!("  {:<24} {ratio:>9.2}×  floor 1.0× {verdict}; {ahead:.1} of at most {BLOCKS} blocks ahead", "ratio");
 }

@@ -24,8 +24,10 @@ const OF_RPC: &str = "
 ## RPC
 
 The chain of these tests, from proof of work to the newest fork, is imported with both paths and served over HTTP.
-Answers must be equal to the recorded ones, errors by their code and data; where a test asks for the schema alone, an
-answer must have the form of the recorded one.
+Answers must be equal to the recorded ones, errors by their code and data, and valid by the schemas that the execution
+API publishes. Where a test asks for the schema alone, it decides alone; a trace, which the schema leaves open, must
+have the form of the recorded one. Two recorded answers of `eth_simulateV1` are not valid themselves, by the message of
+an error; they decide alone.
 
 | Method | Passed | Failed as expected | Failed |
 |---|---:|---:|---:|

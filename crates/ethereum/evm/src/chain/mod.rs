@@ -19,6 +19,7 @@ mod error;
 mod event_subscribers;
 mod journal;
 mod overlay;
+mod packing;
 mod parent;
 mod pending;
 mod pipeline;
@@ -69,6 +70,7 @@ use dev::DevState;
 use durability::SyncWaiters;
 use event_subscribers::EventSubscribers;
 use journal::Journal;
+use packing::Packing;
 use read_view::ReadView;
 use sequencer::Signal;
 use times::Times;
@@ -170,6 +172,7 @@ struct Inner {
     /// The side ledger; its writer is the holder of `writer`.
     side: Option<Box<dyn SideLedger>>,
     dev: Mutex<DevState>,
+    packing: Packing,
     /// The last block that was executed for readers alone; locked while one is.
     pending: Mutex<Option<Arc<PendingBlock>>>,
     hub: EventSubscribers,
@@ -237,6 +240,7 @@ impl Chain {
             writer: FairMutex::new(state),
             wanted: AtomicUsize::new(0),
             dev: Mutex::new(DevState::new(&config)),
+            packing: Packing::default(),
             pending: Mutex::default(),
             hub: EventSubscribers::default(),
             signal: Arc::new(Signal::new(config.block_time)),

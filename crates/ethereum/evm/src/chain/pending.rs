@@ -243,7 +243,7 @@ impl Inner {
         let (parent, base) = self.head_and_view();
         let clock = self.dev.lock().clock.clone();
         let mut env = self.next_env(&(&*parent).into(), &clock);
-        let txs = self.pool.best(env.base_fee, env.gas_limit);
+        let txs = self.pool.best(env.base_fee, self.packing.allowance(env.gas_limit));
         let side = self.side_best();
         let part = self.begin_side(&mut env, &side);
         let side = side.iter().map(|tx| tx.id).collect();

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
+use alloy_consensus::Transaction;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes};
 use revm::primitives::hardfork::SpecId;
@@ -177,6 +178,12 @@ fn is_final(refusal: &Refusal) -> bool {
     }
 }
 
+/// Returns the sum of the included transactions' gas limits.
+fn gas_named(txs: &[SharedTx], verdicts: &[Verdict]) -> u64 {
+    let included = txs.iter().zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Included(_)));
+    included.map(|(tx, _)| tx.envelope.gas_limit()).fold(0, u64::saturating_add)
+}
+
 /// Refuses to make a block before the merge: this node does no proof of work.
 pub(super) fn refuse_work(env: &BlockEnv) -> Result<(), ChainError> {
     if env.spec.is_enabled_in(SpecId::MERGE) { Ok(()) } else { Err(ChainError::BeforeMerge(env.spec)) }
@@ -264,7 +271,7 @@ impl Inner {
     ) -> Option<BlockInputs> {
         let mut lap = Lap::new();
         let mut env = self.next_env(parent, clock);
-        let txs = self.pool.best_after(env.base_fee, env.gas_limit, taken);
+        let txs = self.pool.best_after(env.base_fee, self.packing.allowance(env.gas_limit), taken);
         let side = self.side_best();
         if txs.is_empty() && side.is_empty() && empty == EmptyBlocks::Skipped {
             return None;
@@ -282,6 +289,7 @@ impl Inner {
         let mut lap = Lap::new();
         let executed = self.execute(view, &env, &txs, part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
+        self.packing.learn(env.gas_limit, gas_named(&txs, &executed.verdicts), executed.gas_used);
         Ok(UnsealedBlock::new(env, txs, executed, part, times))
     }
 

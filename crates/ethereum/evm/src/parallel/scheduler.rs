@@ -74,6 +74,11 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         worker.execute(place, fees, self.plains.get(index), &self.txs[index])
     }
 
+    /// Whether the block has gas left for a transaction, all before it being settled.
+    fn has_gas(&self, ledger: &Ledger, index: usize) -> bool {
+        self.txs[index].envelope.gas_limit() <= self.env.gas_limit - ledger.gas_used
+    }
+
     /// Settles the next transaction, all before it being settled; whether it had to be executed here, and its gas.
     pub fn settle(
         &self,
@@ -86,7 +91,7 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         let take_back = |spots: &[Spot]| self.memory.remove(Origin { place, attempt: 0 }, spots);
         let SpeculativeRun { reads, spots, execution } = ahead;
         let execution = execution.take().filter(|_| self.memory.is_current(reads, place).unwrap_or(false));
-        if tx.envelope.gas_limit() > self.env.gas_limit - ledger.gas_used {
+        if !self.has_gas(ledger, index) {
             take_back(spots);
             ledger.verdicts.push(Verdict::Refused(Refusal::block_gas()));
             return (false, 0);
@@ -322,7 +327,8 @@ impl Run {
         while index < self.range.end {
             let mut slot = self.slot(index);
             let was_ahead = slot.of == Some(index) && slot.state == State::Ready;
-            if !in_order && !was_ahead {
+            // What has no gas left is refused without being executed.
+            if !in_order && !was_ahead && shared.has_gas(ledger, index) {
                 break;
             }
             if was_ahead {

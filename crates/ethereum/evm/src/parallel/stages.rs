@@ -203,6 +203,12 @@ impl<'a, D: Accounts> Block<'a, D> {
             return Stage::End;
         }
         let from = plan.at;
+        if self.env.gas_limit - ledger.gas_used < GAS {
+            // No transaction uses less: the rest is refused, in one run whatever it is.
+            plan.at = count;
+            pace.begin();
+            return Stage::General(Arc::new(scheduler::Run::new(from..count, self.threads)));
+        }
         let to = self.transfers_end(from, plan.broken_at, ledger.gas_used);
         if to - from >= RUN_MIN && plan.breaks <= BREAKS_MAX {
             return Stage::Transfers(Arc::new(transfers::Run::new(from, to)));

@@ -342,6 +342,22 @@ fn all_on_one_counter() {
 }
 
 #[test]
+fn a_full_block_refuses_the_rest() {
+    for gas_limit in [2_000_000, 5_010_000] {
+        let mut maker = Maker::new(11);
+        for index in 0..900 {
+            match index / 100 % 2 {
+                0 => maker.push(account(index % 30), account(60 + index % 90).into(), U256::ONE, &[], 26_000),
+                _ => maker.push(account(index % 30), contract(0).into(), U256::ZERO, &[], 60_000),
+            }
+        }
+        let executed = assert_as_serial(&database(), &env(SpecId::OSAKA, account(250), gas_limit), &maker.txs);
+        let included = included(&executed);
+        assert!((20..240).contains(&included), "{included} of 900");
+    }
+}
+
+#[test]
 fn all_look_at_the_beneficiary() {
     let mut maker = Maker::new(9);
     for index in 0..150 {

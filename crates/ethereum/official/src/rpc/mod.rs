@@ -2,14 +2,18 @@
 //!
 //! reads   `chain.rlp`, `genesis.json` and `METHOD/NAME.io` of a folder of tests
 //! writes  the chain's case, and one for each file, in the order of their names
-//! memory  a chain and its server; one file
+//! memory  a chain and its server; one file; the published schemas
 //! source  <https://github.com/ethereum/execution-apis>, and for how answers are compared the program that runs them,
 //!         `rpc-compat` of <https://github.com/ethereum/hive>
 //!
 //! The chain is imported with both paths, and served over HTTP on a loopback address by the server that every node has.
 //! A file may leave transactions in the pool that a later one asks for.
+//!
+//! An answer is valid by the published schema of its method, whatever else a file asks for. Where the recorded answer
+//! itself is not valid, it decides alone.
 
 mod compare;
+mod schema;
 mod shape;
 
 use std::fs::{self, File};
@@ -25,6 +29,8 @@ use serde_json::Value;
 
 use crate::hex;
 use crate::score::Ending;
+use compare::Likeness;
+use schema::Schemas;
 
 /// Threads of the parallel path.
 const THREADS: usize = 2;
@@ -34,8 +40,10 @@ const PLACES: [&str; 3] = ["execution-apis/tests", "tests", "."];
 const COMMENT: &str = "//";
 const REQUEST: &str = ">>";
 const ANSWER: &str = "<<";
-/// In the comment of a file whose answers need only have the right form.
-const FORM_ALONE: &str = "speconly";
+/// In the comment of a file whose answers need only be valid by the schema.
+const SCHEMA_ALONE: &str = "speconly";
+/// Methods whose schema allows any trace. Their answers must have the form of the recorded ones, too.
+const ANY_TRACE: [&str; 3] = ["debug_traceBlockByHash", "debug_traceBlockByNumber", "debug_traceTransaction"];
 
 /// A case that was run.
 pub struct CaseResult {
@@ -67,11 +75,12 @@ pub fn run(folder: &Path) -> Result<Vec<CaseResult>, String> {
             return Ok(std::iter::once(of_chain(Ending::Failed(why))).chain(files.into_iter().map(unrun)).collect());
         }
     };
+    let schemas = Schemas::published()?;
     let (server, client) = served(&chain)?;
     let mut ran = vec![of_chain(Ending::Passed)];
     for (method, path) in files {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        ran.push(CaseResult { method, name: name(&path), ending: converse(&client, &text).into() });
+        ran.push(CaseResult { method, name: name(&path), ending: converse(&client, &schemas, &text).into() });
     }
     server.stop();
     chain.stop();
@@ -134,23 +143,25 @@ fn served(chain: &Chain) -> Result<(Server, RpcClient), String> {
     Ok((server, client))
 }
 
-/// Asks what a file says, and compares each answer.
-fn converse(client: &RpcClient, text: &str) -> Result<(), String> {
-    let comments = text.lines().filter_map(|line| line.trim().strip_prefix(COMMENT));
-    let form_alone = comments.into_iter().any(|comment| comment.trim_start().starts_with(FORM_ALONE));
+/// Sends the requests of a file, and checks each answer.
+fn converse(client: &RpcClient, schemas: &Schemas, text: &str) -> Result<(), String> {
+    let mut comments = text.lines().filter_map(|line| line.trim().strip_prefix(COMMENT));
+    let schema_alone = comments.any(|comment| comment.trim_start().starts_with(SCHEMA_ALONE));
     let mut answered = None;
     let mut compared = 0;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(COMMENT)) {
         if let Some(request) = line.strip_prefix(REQUEST) {
+            let asked: Value = serde_json::from_str(request.trim()).map_err(|error| format!("the test: {error}"))?;
+            let method = asked["method"].as_str().unwrap_or_default().to_owned();
             let (_, bytes) = client.exchange(request.trim().as_bytes()).map_err(|error| error.to_string())?;
             let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("the answer: {error}"))?;
-            if answered.replace(answer).is_some() {
+            if answered.replace((method, answer)).is_some() {
                 return Err("a request has no answer".into());
             }
         } else if let Some(answer) = line.strip_prefix(ANSWER) {
             let wanted: Value = serde_json::from_str(answer.trim()).map_err(|error| format!("the test: {error}"))?;
-            let found = answered.take().ok_or("an answer comes before its request")?;
-            compare::answers(&found, &wanted, form_alone)?;
+            let (method, found) = answered.take().ok_or("an answer comes before its request")?;
+            judge(schemas, &method, &found, &wanted, schema_alone)?;
             compared += 1;
         } else {
             return Err(format!("a line is neither a request nor an answer: {line:.60}"));
@@ -162,9 +173,22 @@ fn converse(client: &RpcClient, text: &str) -> Result<(), String> {
     }
 }
 
+/// Refuses an answer that is not like the recorded one, or not valid where the recorded one is.
+fn judge(schemas: &Schemas, method: &str, found: &Value, wanted: &Value, schema_alone: bool) -> Result<(), String> {
+    let is_valid = schemas.check(method, wanted).is_ok();
+    let likeness = match (schema_alone, is_valid && !ANY_TRACE.contains(&method)) {
+        (false, _) => Likeness::Values,
+        (true, true) => Likeness::Outcome,
+        (true, false) => Likeness::Form,
+    };
+    compare::answers(found, wanted, likeness)?;
+    if is_valid { schemas.check(method, found) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use hearth_evm::builders::rich;
+    use serde_json::json;
 
     use super::*;
 
@@ -174,18 +198,40 @@ mod tests {
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("it opens");
         let (server, client) = served(&chain).expect("it listens");
+        let schemas = Schemas::published().expect("each of their keywords is known");
         let ask = r#">> {"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
         let answer =
             |result: &str| format!("// a chain's id\n{ask}\n<< {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
-        assert_eq!(converse(&client, &answer("\"0x7\"")), Ok(()));
-        assert!(converse(&client, &answer("\"0x8\"")).is_err());
-        assert_eq!(converse(&client, &format!("// speconly: form\n{}", answer("\"0x8\""))), Ok(()));
-        assert!(converse(&client, &format!("// speconly: form\n{}", answer("8"))).is_err());
-        assert!(converse(&client, ask).is_err(), "nothing is compared");
-        assert!(converse(&client, &format!("{ask}\n{}", answer("\"0x7\""))).is_err(), "one of two is compared");
-        assert!(converse(&client, "<< {}").is_err(), "nothing was asked");
-        assert!(converse(&client, &format!("{}?", answer("\"0x7\""))).is_err(), "a line of another kind");
+        assert_eq!(converse(&client, &schemas, &answer("\"0x7\"")), Ok(()));
+        assert!(converse(&client, &schemas, &answer("\"0x8\"")).is_err());
+        assert_eq!(converse(&client, &schemas, &format!("// speconly: form\n{}", answer("\"0x8\""))), Ok(()));
+        assert!(converse(&client, &schemas, &format!("// speconly: form\n{}", answer("8"))).is_err());
+        assert!(converse(&client, &schemas, ask).is_err(), "nothing is compared");
+        let twice = format!("{ask}\n{}", answer("\"0x7\""));
+        assert!(converse(&client, &schemas, &twice).is_err(), "one of two is compared");
+        assert!(converse(&client, &schemas, "<< {}").is_err(), "nothing was asked");
+        assert!(converse(&client, &schemas, &format!("{}?", answer("\"0x7\""))).is_err(), "a line of another kind");
         server.stop();
         chain.stop();
+    }
+
+    #[test]
+    fn the_schema_decides_where_the_record_is_valid() {
+        let schemas = Schemas::published().expect("each of their keywords is known");
+        let result = |value: Value| json!({ "jsonrpc": "2.0", "id": 1, "result": value });
+        let judge = |method: &str, found: &Value, wanted: &Value, schema_alone: bool| {
+            super::judge(&schemas, method, &result(found.clone()), &result(wanted.clone()), schema_alone)
+        };
+        let (seven, eight, padded) = (json!("0x7"), json!("0x8"), json!("0x07"));
+        assert_eq!(judge("eth_chainId", &eight, &seven, true), Ok(()));
+        assert!(judge("eth_chainId", &eight, &seven, false).is_err(), "another value");
+        assert!(judge("eth_chainId", &padded, &seven, true).is_err(), "not valid");
+        // No answer can be equal to a record that is not valid, and be valid.
+        assert_eq!(judge("eth_chainId", &padded, &padded, false), Ok(()));
+        // By the schema a trace may be anything.
+        let traced = |result: Value| json!([{ "txHash": format!("0x{}", "1".repeat(64)), "result": result }]);
+        let (steps, number) = (traced(json!({ "gas": 7, "structLogs": [] })), traced(json!(7)));
+        assert_eq!(judge("debug_traceBlockByNumber", &steps, &steps, true), Ok(()));
+        assert!(judge("debug_traceBlockByNumber", &number, &steps, true).is_err(), "of another form");
     }
 }

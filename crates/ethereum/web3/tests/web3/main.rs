@@ -5,6 +5,7 @@
 //! memory  a small chain a test
 
 mod accounts;
+mod anvil_names;
 mod bad_input;
 mod blobs;
 mod calls;

@@ -1,5 +1,7 @@
 //! Chains that lift a limit, or begin with older rules.
 
+use alloy_eips::{eip7002, eip7251};
+
 use super::*;
 use crate::limits::TxLimits;
 
@@ -54,6 +56,37 @@ fn gas_cap_is_the_chains_choice() {
     }
 }
 
+/// A transfer that may use three times the gas that it uses.
+fn generous(seed: u8, nonce: u64) -> Bytes {
+    let tx = TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 63_000,
+        max_fee_per_gas: 1000 * GWEI,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Call(Address::repeat_byte(0x77)),
+        value: U256::from(1),
+        ..Default::default()
+    };
+    Tx::signed(tx.into(), &signer(seed)).raw
+}
+
+#[test]
+fn blocks_are_full_by_the_gas_that_is_used() {
+    let genesis = Genesis::dev(CHAIN, &rich(1..=8), 20 * 63_000);
+    let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+    let chain = Chain::open(config).expect("it opens");
+    let raw: Vec<Bytes> = (0..20).flat_map(|nonce| (1..=8).map(move |seed| generous(seed, nonce))).collect();
+    let hashes = accepted(chain.submit(raw));
+    let mine = || chain.mine().expect("it is made").txs.len();
+    assert_eq!(mine(), 20, "as many as the block has gas for if they use what they name");
+    // After 57 of them exactly the gas that another one names is left.
+    let pending = chain.pending().expect("it is executed").txs().len();
+    assert_eq!((pending, mine()), (58, 58));
+    assert_eq!((mine(), mine(), mine()), (58, 24, 0), "none is lost");
+    assert!(hashes.iter().all(|hash| chain.tx(hash).is_some()));
+}
+
 #[test]
 fn folder_keeps_the_limits_of_its_blocks() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -85,6 +118,30 @@ fn folder_keeps_the_contract_of_deposits() {
     let refused = opened(8).err().expect("it is refused").to_string();
     assert!(refused.contains("deposits at 0x0707") && refused.contains("has them at 0x0808"), "{refused}");
     opened(7).expect("it opens");
+}
+
+#[test]
+fn prague_from_the_beginning_needs_its_contracts() {
+    let contracts = [
+        (eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, "EIP-7002"),
+        (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, "EIP-7251"),
+    ];
+    for (address, eip) in contracts {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().join("chain");
+        let mut genesis = Genesis::dev(CHAIN, &rich(1..=1), 500_000_000);
+        // An account is there, but no code.
+        genesis.alloc.get_mut(&address).expect("a contract of the genesis").code = None;
+        let open = |genesis: Genesis| {
+            let dir = Some(folder.clone());
+            Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
+        };
+        let refused = open(genesis.clone()).err().expect("it is refused").to_string();
+        assert!(refused.contains(&address.to_string()) && refused.contains(eip), "{refused}");
+        assert!(!folder.exists(), "nothing is begun");
+        let before = genesis.under(SpecId::CANCUN).expect("it carries no side ledger");
+        assert_eq!(open(before).expect("no block calls it").mine().expect("it is made").number(), 1);
+    }
 }
 
 #[test]
