@@ -34,6 +34,10 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
+        /// Those of them that are a slot's highest shred.
+        served_highest: Counter,
+        /// Those of them that are of a slot's ancestors.
+        served_orphan: Counter,
         /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
         served_ancestors: Counter,
         /// Pings sent to nodes that have not proved their address.
