@@ -1,7 +1,7 @@
 //! Faults: loss, a partition, kill -9, and what changes at the ends of epochs. Hearth has a quarter of the stake, so
 //! Agave goes on without it.
 //!
-//! reads   votes of both nodes
+//! reads   votes of both nodes, what was repaired between them
 //! writes  filters on the namespace's loopback
 
 use std::time::Instant;
@@ -17,6 +17,7 @@ use super::handover::{QUARTER, handed};
 use super::hearth_node::Ours;
 use super::load::BY_RPC;
 use super::nodes::{AGAVE, AGAVE_2, OURS, OURS_2};
+use super::repairs::Repairs;
 use super::{Lab, Outcome, net, solana, stakes, votes};
 
 /// With two nodes of each kind the first of Agave's still has more than two thirds of the stake.
@@ -56,8 +57,13 @@ fn steps(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     cluster.together(lab, &format!("{LOST} % loss"), lab.part(PARTS), &BY_RPC)?;
     net::heal()?;
     partition(lab, cluster)?;
+    let mut repairs = Repairs::default();
+    repairs.add()?;
     kill_ours(lab, cluster)?;
     kill_agave(lab, cluster)?;
+    repairs.add()?;
+    let (row, wrong) = repairs.judged(&cluster.agave);
+    cluster.add("repair", row, wrong);
     if lab.nodes == 1 {
         joins_meanwhile(lab, cluster)?;
     }

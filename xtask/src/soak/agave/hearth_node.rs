@@ -10,6 +10,8 @@ use serde_json::Value;
 use super::Lab;
 use super::nodes::{OURS, Process, RPC_PORT, Remote};
 
+/// What it logs, with the two lines of a block that `vote_times` reads.
+const LOG: &str = "info,hearth_pipeline::shred::deliver=debug,hearth_pipeline::tower::core=debug";
 /// Rooted slots of a recorded session.
 const SESSION_SLOTS: u64 = 48;
 
@@ -71,6 +73,7 @@ impl<'a> Ours<'a> {
     pub fn start(&self, lab: &Lab) -> Result<Process, String> {
         let config = self.config(lab)?;
         let mut command = Command::new(&lab.hearth);
+        command.env("RUST_LOG", LOG);
         Process::start(lab, self.name, self.host, command.args(["run", "--log", "--config"]).arg(config))
     }
 }

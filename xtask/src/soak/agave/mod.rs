@@ -25,10 +25,13 @@ mod lead;
 mod load;
 mod net;
 mod nodes;
+mod repairs;
 mod result;
+mod socket_drops;
 mod solana;
 mod stakes;
 mod vote;
+mod vote_times;
 mod votes;
 mod window;
 

@@ -18,6 +18,8 @@ use crate::rpc::Rpc;
 use crate::run;
 
 pub const RPC_PORT: u16 = 8899;
+/// Our nodes' metrics: the default.
+pub const METRICS_PORT: u16 = 7999;
 const GOSSIP_PORT: u16 = 8001;
 /// Agave's nodes have odd addresses and Hearth's even ones: the emulated partition goes by that.
 pub const AGAVE: Remote = Remote(Ipv4Addr::new(127, 0, 0, 1));
@@ -102,6 +104,17 @@ impl Process {
     fn end_of_log(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&log[log.len().saturating_sub(3_000)..]).into_owned()
+    }
+
+    /// The bytes of its log so far.
+    pub fn log_bytes(&self) -> usize {
+        std::fs::metadata(&self.log).map_or(0, |log| log.len() as usize)
+    }
+
+    /// The log without its first `bytes`.
+    pub fn log_since(&self, bytes: usize) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&log[bytes.min(log.len())..]).into_owned()
     }
 
     /// The first line of the log that has all of these words.

@@ -74,7 +74,10 @@ pub fn page(text: &str) -> Result<String, String> {
                     - *Sent, landed*: transactions of all loads.\n\
                     - *Skipped*: leader slots without a confirmed block, of all slots that the node led.\n\
                     - *CPU*: user and system time of the whole process for each transaction that landed, in \
-                    microseconds.\n  It includes votes, shreds and RPC.\n"
+                    microseconds.\n  It includes votes, shreds and RPC.\n\
+                    - *Last shred to vote*: the time from the last shred of another leader's block to the vote for \
+                    it, by each\n  node's log.\n\
+                    - *Socket drops*: datagrams that the kernel dropped because a socket's buffer was full.\n"
         .to_owned();
     for (scenario, result) in all["scenarios"].as_object().into_iter().flatten() {
         page += "\n";
