@@ -108,13 +108,14 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     if std::env::var_os(INSIDE).is_none() {
         return Err(inside(&args)?);
     }
+    let seconds = 60 * args.number("--minutes", 10)?;
     let programs = args.value("--programs")?.ok_or("--programs DIR: where agave-validator and solana-genesis are")?;
     let programs = std::fs::canonicalize(programs).map_err(|error| format!("--programs {programs}: {error}"))?;
     let mut lab = Lab {
         folder: PathBuf::new(),
         programs,
         hearth: PathBuf::new(),
-        seconds: 60 * args.number("--minutes", 10)?,
+        seconds: args.number("--seconds", seconds)?,
         rate: args.number("--rate", 100)?,
         slot_ms: args.number("--slot-ms", 400)?,
         epoch_slots: Some(args.number("--epoch-slots", u64::MAX)?).filter(|slots| *slots < u64::MAX),
