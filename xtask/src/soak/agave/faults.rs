@@ -62,8 +62,9 @@ fn steps(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     kill_ours(lab, cluster)?;
     kill_agave(lab, cluster)?;
     repairs.add()?;
-    let (row, wrong) = repairs.judged(&cluster.agave);
-    cluster.add("repair", row, wrong);
+    let figures = repairs.figures(&cluster.agave);
+    let wrong = repairs.wrong(&figures);
+    cluster.add("repair", figures, wrong);
     if lab.nodes == 1 {
         joins_meanwhile(lab, cluster)?;
     }

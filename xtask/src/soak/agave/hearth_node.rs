@@ -2,6 +2,7 @@
 //!
 //! writes  a configuration file into the scenario's folder
 
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,12 +29,14 @@ pub struct Ours<'a> {
     pub entrypoint: Option<Remote>,
     /// Whether it takes a snapshot of a peer, or executes the chain from its first block.
     pub downloads: bool,
+    /// An address that gets a copy of each shred that it makes.
+    pub copies_to: Option<SocketAddrV4>,
 }
 
 impl<'a> Ours<'a> {
     /// The first node of ours, with these keys, which begins a cluster or joins that of `entrypoint`.
     pub const fn first(ledger: &'a Path, keys: Option<&'a str>, entrypoint: Option<Remote>) -> Self {
-        Self { name: "ours", host: OURS, ledger, keys, entrypoint, downloads: true }
+        Self { name: "ours", host: OURS, ledger, keys, entrypoint, downloads: true, copies_to: None }
     }
 
     /// Writes its configuration, and returns the file.
@@ -61,6 +64,9 @@ impl<'a> Ours<'a> {
         if let Some(name) = self.keys {
             let key = |kind: &str| quoted(&lab.key(&format!("{name}-{kind}")));
             text += &format!("[consensus]\nidentity_path = {}\nvote_account_path = {}\n", key("id"), key("vote"));
+        }
+        if let Some(address) = self.copies_to {
+            text += &format!("[tiles.shred]\nadditional_shred_destinations = [\"{address}\"]\n");
         }
         // Its first start alone: a recording begins with a chain that is new to the node.
         let session = lab.sessions.as_ref().map(|folder| folder.join(name)).filter(|session| !session.exists());

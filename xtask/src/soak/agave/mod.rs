@@ -13,6 +13,7 @@ mod cluster;
 mod commands;
 mod compare;
 mod confirmed;
+mod equivocate;
 mod faults;
 mod fields;
 mod follow;
@@ -59,7 +60,7 @@ struct Scenario {
     run: fn(&Lab) -> Result<Outcome, String>,
 }
 
-static SCENARIOS: [Scenario; 7] = [
+static SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "follow",
         alias: "",
@@ -95,6 +96,12 @@ static SCENARIOS: [Scenario; 7] = [
         alias: "",
         about: "loss, a partition, kill -9 of either, stakes and a feature that change at an epoch's end, a node that joins meanwhile",
         run: faults::faults,
+    },
+    Scenario {
+        name: "equivocate",
+        alias: "",
+        about: "there are two blocks of a slot that Hearth leads, and Agave gets the other one first",
+        run: equivocate::equivocate,
     },
     Scenario {
         name: "cli",

@@ -59,16 +59,19 @@ impl Repairs {
         add_kinds(&mut self.served, KINDS.map(|kind| sum(page, kind.served)));
     }
 
-    /// The figures of a row, and what is wrong: a kind of request that was not served, or brought nothing.
-    pub fn judged(&self, agave: &Process) -> (Value, Vec<String>) {
+    /// The figures of a row.
+    pub fn figures(&self, agave: &Process) -> Value {
         let by_kind = |counts: &[u64; KINDS.len()]| {
             KINDS.iter().zip(counts).map(|(kind, count)| (kind.name.to_owned(), json!(count))).collect::<Value>()
         };
-        let repaired = repaired(&agave.log_since(0));
-        let row = json!({
+        json!({
             "used_of_agave": by_kind(&self.used), "served_to_agave": by_kind(&self.served),
-            "repaired_at_agave": repaired,
-        });
+            "repaired_at_agave": repaired(&agave.log_since(0)),
+        })
+    }
+
+    /// What is wrong in these figures: a kind of request that was not served, or brought nothing.
+    pub fn wrong(&self, figures: &Value) -> Vec<String> {
         let mut wrong = vec![];
         for (at, kind) in KINDS.iter().enumerate().take(ALWAYS) {
             for (count, what) in [(self.used[at], "our node used none of Agave"), (self.served[at], "it served none")] {
@@ -77,10 +80,10 @@ impl Repairs {
                 }
             }
         }
-        if repaired == 0 {
+        if figures["repaired_at_agave"] == 0 {
             wrong.push("Agave has repaired no shred".into());
         }
-        (row, wrong)
+        wrong
     }
 }
 
@@ -91,7 +94,7 @@ fn add_kinds(to: &mut [u64; KINDS.len()], mut counts: [u64; KINDS.len()]) {
 }
 
 /// The sum of a counter over all tiles.
-fn sum(page: &str, name: &str) -> u64 {
+pub fn sum(page: &str, name: &str) -> u64 {
     let values = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let is_whole_name = rest.starts_with(['{', ' ']);
