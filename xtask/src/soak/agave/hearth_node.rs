@@ -13,6 +13,9 @@ use super::nodes::{OURS, Process, RPC_PORT, Remote};
 
 /// What it logs, with the two lines of a block that `vote_times` reads.
 const LOG: &str = "info,hearth_pipeline::shred::deliver=debug,hearth_pipeline::tower::core=debug";
+/// The keys of a node that writes archives while it runs, as often as Agave's nodes do.
+const WRITES_ARCHIVES: &str =
+    "write_archives = true\nfull_snapshot_interval_slots = 100\nincremental_snapshot_interval_slots = 50\n";
 /// Rooted slots of a recorded session.
 const SESSION_SLOTS: u64 = 48;
 
@@ -31,12 +34,15 @@ pub struct Ours<'a> {
     pub downloads: bool,
     /// An address that gets a copy of each shred that it makes.
     pub copies_to: Option<SocketAddrV4>,
+    /// Whether it writes archives while it runs.
+    pub writes_archives: bool,
 }
 
 impl<'a> Ours<'a> {
     /// The first node of ours, with these keys, which begins a cluster or joins that of `entrypoint`.
     pub const fn first(ledger: &'a Path, keys: Option<&'a str>, entrypoint: Option<Remote>) -> Self {
-        Self { name: "ours", host: OURS, ledger, keys, entrypoint, downloads: true, copies_to: None }
+        let (copies_to, writes_archives) = (None, false);
+        Self { name: "ours", host: OURS, ledger, keys, entrypoint, downloads: true, copies_to, writes_archives }
     }
 
     /// Writes its configuration, and returns the file.
@@ -51,12 +57,13 @@ impl<'a> Ours<'a> {
         let (name, host, ledger) = (self.name, self.host.0, quoted(self.ledger));
         let mut text = format!(
             "name = \"{name}\"\n[hugetlbfs]\nworkspace_path = {}\n[layout]\npark_after_micros = 50\n\
-             [ledger]\npath = {ledger}\n[snapshots]\nserve_archives = true\ndownload = {}\n\
+             [ledger]\npath = {ledger}\n[snapshots]\nserve_archives = true\ndownload = {}\n{}\
              [rpc]\nbind_address = \"{host}\"\nport = {RPC_PORT}\n\
              [tiles.net]\nbind_address = \"{host}\"\n[tiles.metric]\nprometheus_listen_address = \"{host}\"\n\
              [tiles.verify]\ntable_bytes = 16_777_216\n[gossip]\nenabled = true\nbind_address = \"{host}\"\n",
             quoted(&lab.folder),
             self.downloads,
+            if self.writes_archives { WRITES_ARCHIVES } else { "" },
         );
         if let Some(entrypoint) = self.entrypoint {
             text += &format!("entrypoints = [\"{}\"]\n", entrypoint.gossip());
