@@ -1,4 +1,5 @@
-//! Loss, a partition between the nodes, and shreds that are withheld, in the namespace's loopback: filters of the kernel's traffic control.
+//! Loss, a partition between the nodes, and what one of them sends to a port, in the namespace's loopback: filters of the
+//! kernel's traffic control.
 //!
 //! writes  a filter on `lo`, by `tc`
 //! drops   UDP datagrams only: RPC is TCP, and goes on
