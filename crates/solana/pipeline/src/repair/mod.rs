@@ -56,9 +56,9 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Requests for shreds that are missing.
         requests: Counter,
-        /// Those of them that ask for a slot's highest shred.
+        /// Requests for a slot's highest shred; they count as requests too.
         requests_highest: Counter,
-        /// Those of them that ask for a slot's ancestors.
+        /// Requests for shreds of a slot's ancestors; they count as requests too.
         requests_orphan: Counter,
         /// Requests for the ancestors of a block, again ones included.
         ancestor_requests: Counter,

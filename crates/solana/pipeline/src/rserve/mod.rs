@@ -34,9 +34,9 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
-        /// Those of them that are a slot's highest shred.
+        /// Shreds that were sent as a slot's highest one; they count as served too.
         served_highest: Counter,
-        /// Those of them that are of a slot's ancestors.
+        /// Shreds that were sent as those of a slot's ancestors; they count as served too.
         served_orphan: Counter,
         /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
         served_ancestors: Counter,

@@ -29,9 +29,9 @@ hearth_tile::counters! {
         shreds_received: Counter,
         /// Shreds received as answers to repair requests.
         shreds_repaired: Counter,
-        /// Those of them that were requested as a slot's highest shred.
+        /// Shreds that were requested as a slot's highest one; they count as repaired too.
         shreds_repaired_highest: Counter,
-        /// Those of them that were requested as shreds of a slot's ancestors.
+        /// Shreds that were requested as those of a slot's ancestors; they count as repaired too.
         shreds_repaired_orphan: Counter,
         /// Valid new shreds of other nodes.
         shreds_taken: Counter,
