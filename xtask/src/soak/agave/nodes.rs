@@ -137,6 +137,11 @@ impl Process {
         cpu_ticks(&stat).map(|ticks| ticks as f64 / TICKS_PER_S)
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Ends it without warning.
     pub fn kill(&mut self) -> Result<(), String> {
         println!("kill -9 {}", self.name);
