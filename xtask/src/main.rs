@@ -4,6 +4,7 @@
 //! writes  standard output; the pages under `docs/` that are generated
 //! memory  the text of the working tree
 
+mod agave;
 mod clients;
 mod cometbft;
 mod debian;
@@ -31,6 +32,7 @@ Chores of the repository.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
   cargo xtask gen [--check]        Write the pages that the binary knows best; or check that they are up to date.
   cargo xtask dist                 Pack the program, its man pages, completions and bill of materials for installation.
+  cargo xtask oracle agave         Build Agave's programs, beside which the test command then runs our nodes.
   cargo xtask soak list            The long runs, by hand.
   cargo xtask without-lab          Check that the node compiles without the lab, as the test command does.
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Some((&"tidy", [])) => tidy::run(),
         Some((&"gen", rest)) => generated::run(rest),
         Some((&"dist", rest)) => dist::run(rest),
+        Some((&"oracle", rest)) => agave::build(rest),
         Some((&"soak", rest)) => soak::run(rest),
         Some((&"without-lab", [])) => dependencies::compile_without_lab(),
         Some((&("help" | "--help" | "-h"), _)) => {

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, dependencies, dist, fuzz, generated, official, prometheus, redis, tidy};
+use crate::{agave, clients, cometbft, dependencies, dist, fuzz, generated, official, prometheus, redis, tidy};
 
 /// How long mutations are tried, over all fuzz targets together.
 const FUZZ_SECONDS: u64 = 60;
@@ -169,7 +169,8 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     })?;
     steps.step("loads on nodes from npm: anvil, Hardhat", |_| clients::loads(&run::hearth(None)?))?;
     steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))?;
-    steps.step("numpy: what studies say", |_| clients::statistics(&run::hearth(None)?))
+    steps.step("numpy: what studies say", |_| clients::statistics(&run::hearth(None)?))?;
+    steps.step("agave: one cluster with its validator, where it is built", |_| agave::test(|| run::hearth(None)))
 }
 
 /// The value of a variable with flags, with more of them.

@@ -51,8 +51,8 @@ struct Soak {
 const SOAKS: [Soak; 23] = [
     Soak {
         name: "agave",
-        options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
-        about: "unmodified agave-validators beside our nodes (follow, vote, lead, join, handover, faults, cli): bank hashes, blocks, answers and commands are compared",
+        options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10) | --seconds N] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--capture DIR] [--binary FILE]",
+        about: "unmodified agave-validators beside our nodes (follow, vote, lead, join, handover, faults, equivocate, cli): bank hashes, blocks, answers and commands are compared",
         run: agave::run,
     },
     Soak {

@@ -493,6 +493,23 @@ fn keys() {
     }
     fs::remove_file(&key).unwrap();
     run_fails(&setup, &["cannot read the key", "id.json"]);
+    // Nobody writes to it: to open it would take for ever.
+    assert!(Command::new("mkfifo").arg(&key).status().unwrap().success());
+    run_fails(&setup, &["id.json is a pipe", "a key is in a regular file"]);
+}
+
+#[test]
+fn sessions_without_a_place() {
+    let mut setup = Setup::new("session");
+    let session = setup.folder.path().join("session");
+    setup.with("development.capture.folder", session.display().to_string());
+    run_fails(&setup, &["development.capture.folder", "gossip.enabled"]);
+    assert!(!session.exists());
+    setup.in_cluster(None);
+    fs::create_dir(&session).unwrap();
+    fs::write(session.join("file"), "").unwrap();
+    run_fails(&setup, &["session is not empty", "a folder of its own"]);
+    assert!(!setup.ledger().exists(), "nothing has begun");
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod keypair;
 use std::fmt;
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Deserializer;
@@ -49,6 +49,14 @@ pub enum KeyError {
         path: PathBuf,
         /// The folder it should be in.
         folder: PathBuf,
+    },
+    /// The path is not that of a regular file. To open a pipe would wait for another process to write to it.
+    #[error("the key {} is {what}; a key is in a regular file", path.display())]
+    Kind {
+        /// The path.
+        path: PathBuf,
+        /// What is there, with its article.
+        what: &'static str,
     },
     /// The file holds no key.
     #[error("{} is not a key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
@@ -131,19 +139,36 @@ pub fn create(path: &Path) -> Result<Identity, KeyError> {
 
 /// Reads a key file.
 pub fn read(path: &Path) -> Result<Identity, KeyError> {
-    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
-    read_file(fs::File::open(path).map_err(io)?, path)
+    read_file(open(path)?.0, path)
 }
 
 /// Reads the file of a key that a node is to sign with: one that every user can read is refused.
 pub fn read_private(path: &Path) -> Result<Identity, KeyError> {
-    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
-    let file = fs::File::open(path).map_err(io)?;
-    let mode = file.metadata().map_err(io)?.mode() & 0o777;
+    let (file, found) = open(path)?;
+    let mode = found.mode() & 0o777;
     if mode & READABLE_BY_OTHERS != 0 {
         return Err(KeyError::Readable { path: path.into(), mode });
     }
     read_file(file, path)
+}
+
+/// Opens a regular file, or what a link to one names.
+fn open(path: &Path) -> Result<(fs::File, fs::Metadata), KeyError> {
+    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
+    let found = fs::metadata(path).map_err(io)?;
+    if !found.is_file() {
+        return Err(KeyError::Kind { path: path.into(), what: kind(found.file_type()) });
+    }
+    Ok((fs::File::open(path).map_err(io)?, found))
+}
+
+fn kind(found: fs::FileType) -> &'static str {
+    match found {
+        found if found.is_dir() => "a folder",
+        found if found.is_fifo() => "a pipe",
+        found if found.is_socket() => "a socket",
+        _ => "a device",
+    }
 }
 
 fn read_file(file: fs::File, path: &Path) -> Result<Identity, KeyError> {
@@ -238,6 +263,33 @@ mod tests {
             assert_eq!(read(&path).unwrap().public, made.public, "its address is no secret");
         }
         assert!(matches!(read_or_create(&path), Err(KeyError::Readable { .. })));
+    }
+
+    #[test]
+    fn only_a_regular_file_is_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        let others = [
+            (pipe.as_path(), "a pipe"),
+            (link.as_path(), "a pipe"),
+            (folder.path(), "a folder"),
+            (Path::new("/dev/null"), "a device"),
+        ];
+        for (path, what) in others {
+            for read in [read, read_private, read_or_create] {
+                let why = read(path).map(|identity| identity.public).unwrap_err().to_string();
+                assert!(why.contains(&format!("is {what}; ")), "{why}");
+            }
+        }
+        let file = folder.path().join("id.json");
+        let made = create(&file).unwrap();
+        let link = folder.path().join("link.json");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read_private(&link).unwrap().public, made.public, "a link to a file is one");
     }
 
     #[test]

@@ -80,6 +80,7 @@ use outlook::Position;
 use tiles::tile_configs;
 
 pub use identity::{Desks, IdentitySwitch, SwitchError};
+pub use session::check as check_session;
 pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
 
 /// Name of the RPC among the services.
@@ -702,7 +703,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let (mut consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
     let desks = consensus.as_mut().map(Consensus::take_desks).unwrap_or_default();
     let ended = Failure::default();
-    let session = session::begin(config, &chain, peers.as_mut(), consensus.as_ref(), &clock)?;
+    let session = session::begin(config, &chain, peers.as_mut(), consensus.as_ref(), &desks, &clock)?;
     let seed = session.as_ref().map(|session| session.seed);
     let part = tiles::Participation { cluster, consensus, ended: ended.clone(), session };
     let (tiles, sign) = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;

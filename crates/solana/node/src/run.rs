@@ -119,6 +119,7 @@ pub fn run(
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
+    boot::check_session(config, &folder, flags.reset).map_err(BootError::from)?;
     let exists = !flags.reset && boot::find_genesis(&folder)?;
     let beginning = GenesisOverrides::of(flags, exists)?;
     if flags.reset {

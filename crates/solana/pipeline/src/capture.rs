@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::Mutex;
 
@@ -130,9 +131,19 @@ impl Tap {
         self.0.dropped.load(Relaxed)
     }
 
-    /// Ends the recording: the queue is emptied, and later packets are neither copied nor counted.
+    /// Ends the recording with what is in the queue: later packets are neither copied nor counted.
+    pub fn close(&self) {
+        self.0.has_ended.store(true, SeqCst);
+    }
+
+    /// Whether the recording has ended.
+    pub fn is_closed(&self) -> bool {
+        self.0.has_ended.load(SeqCst)
+    }
+
+    /// Ends the recording, and empties the queue.
     pub fn end(&self) {
-        self.0.has_ended.store(true, Relaxed);
+        self.close();
         drop(self.take());
     }
 }
@@ -174,7 +185,10 @@ mod tests {
         assert_eq!(tap.dropped(), 2);
         assert_eq!(tap.take().len(), 3);
         tap.transaction(9, &data);
-        assert_eq!(tap.take().len(), 1, "there is room again");
+        tap.close();
+        assert!(tap.is_closed());
+        tap.transaction(9, &data);
+        assert_eq!(tap.take().len(), 1, "there was room again until the end");
         tap.end();
         tap.transaction(10, &data);
         assert!(tap.take().is_empty());

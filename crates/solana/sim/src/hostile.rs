@@ -9,6 +9,7 @@ use hearth_pipeline::links::PortKind;
 use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
 use hearth_wire::Hash;
 use hearth_wire::entry::write_entry;
+use hearth_wire::shred::Shred;
 
 use crate::network::Network;
 use crate::node::{Node, TICKS_PER_SLOT, keypair};
@@ -36,11 +37,17 @@ pub fn noise(network: &mut Network, now: u64, nodes: usize) {
     }
 }
 
-/// The parent of a block, as what is built on it needs it.
-struct Parent {
-    slot: u64,
-    blockhash: Hash,
-    block_id: Hash,
+/// How a block begins: what another block of its slot needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// The slot of both blocks.
+    pub slot: u64,
+    parent: u64,
+    /// The id of the parent's block, to which they are chained.
+    parent_id: Hash,
+    version: u16,
+    /// The hash of their first tick.
+    first_tick: Hash,
 }
 
 /// The newest block of a node, if it made that itself, right after its parent, and above slot `after`; and the shreds
@@ -54,30 +61,50 @@ pub fn other_block(node: &Node, seed: u64, version: u16, after: u64) -> Option<(
     }
     let blockhash = node.ledger.summary(head.parent)?.blockhash;
     let block_id = node.blocks.block(head.parent).ok()??.block_id;
-    let parent = Parent { slot: head.parent, blockhash, block_id };
-    let shreds = empty_block(head.slot, &parent, version, |root| key.sign(root))?;
+    let first_tick = sha256(&[&blockhash]);
+    let beginning = Beginning { slot: head.slot, parent: head.parent, parent_id: block_id, version, first_tick };
+    let shreds = beginning.block_of_ticks(TICKS_PER_SLOT, |root| key.sign(root))?;
     Some((head.slot, shreds))
 }
 
-/// The shreds of a block of ticks alone, at low power.
-fn empty_block(slot: u64, parent: &Parent, version: u16, sign: impl Fn(&Hash) -> [u8; 64]) -> Option<Vec<Vec<u8>>> {
-    let mut shredder = Shredder::new(ShredderConfig { version, ..ShredderConfig::default() }, parent.block_id);
-    shredder.begin_slot(slot, parent.slot).ok()?;
-    let mut hash = parent.blockhash;
-    for tick in 0..TICKS_PER_SLOT {
-        hash = sha256(&[&hash]);
-        let mut entry = vec![];
-        write_entry(1, &hash, 0, &[], &mut entry);
-        shredder.push(&entry, tick as u8).ok()?;
+impl Beginning {
+    /// Reads a block's first data shred. `None` for any other shred, and if the block does not begin with a tick of one
+    /// hash.
+    pub fn of(shred: &[u8]) -> Option<Self> {
+        let shred = Shred::parse(shred).ok()?;
+        let entries = shred.entry_bytes().filter(|_| shred.index() == 0)?;
+        // The number of entries; then of the first one hashes, hash and the number of transactions.
+        let (_, entry) = entries.split_first_chunk::<8>()?;
+        let (hashes, entry) = entry.split_first_chunk::<8>()?;
+        let (first_tick, entry) = entry.split_first_chunk::<32>()?;
+        let transactions = entry.first_chunk::<8>()?;
+        let is_tick = u64::from_le_bytes(*hashes) == 1 && u64::from_le_bytes(*transactions) == 0;
+        let (slot, parent) = (shred.slot(), shred.parent_slot()?);
+        let (parent_id, version, first_tick) = (shred.chained_root(), shred.version(), *first_tick);
+        is_tick.then_some(Self { slot, parent, parent_id, version, first_tick })
     }
-    shredder.end_batch(true);
-    let (mut set, mut shreds) = (FecSet::new(), vec![]);
-    while shredder.next_set(&mut set) {
-        let signature = sign(set.root());
-        set.sign(&signature);
-        shreds.extend(set.shreds().map(<[u8]>::to_vec));
+
+    /// The shreds of a block of ticks alone, at low power. `sign` signs the roots of its sets.
+    pub fn block_of_ticks(&self, ticks: u64, sign: impl Fn(&Hash) -> [u8; 64]) -> Option<Vec<Vec<u8>>> {
+        let config = ShredderConfig { version: self.version, ..ShredderConfig::default() };
+        let mut shredder = Shredder::new(config, self.parent_id);
+        shredder.begin_slot(self.slot, self.parent).ok()?;
+        let mut hash = self.first_tick;
+        for tick in 0..ticks {
+            let mut entry = vec![];
+            write_entry(1, &hash, 0, &[], &mut entry);
+            shredder.push(&entry, tick as u8).ok()?;
+            hash = sha256(&[&hash]);
+        }
+        shredder.end_batch(true);
+        let (mut set, mut shreds) = (FecSet::new(), vec![]);
+        while shredder.next_set(&mut set) {
+            let signature = sign(set.root());
+            set.sign(&signature);
+            shreds.extend(set.shreds().map(<[u8]>::to_vec));
+        }
+        Some(shreds)
     }
-    Some(shreds)
 }
 
 #[cfg(test)]
@@ -86,12 +113,14 @@ mod tests {
 
     #[test]
     fn another_block_is_one_set_of_its_slot() {
-        let parent = Parent { slot: 6, blockhash: [1; 32], block_id: [2; 32] };
-        let shreds = empty_block(7, &parent, 3, |_| [9; 64]).unwrap();
+        let beginning = Beginning { slot: 7, parent: 6, parent_id: [2; 32], version: 3, first_tick: [1; 32] };
+        let shreds = beginning.block_of_ticks(TICKS_PER_SLOT, |_| [9; 64]).unwrap();
         assert_eq!(shreds.len(), 64);
         for shred in &shreds {
             let slot = &shred[hearth_wire::shred::SLOT..][..8];
             assert_eq!((&shred[..64], slot), (&[9; 64][..], &7u64.to_le_bytes()[..]));
         }
+        assert_eq!(Beginning::of(&shreds[0]), Some(beginning));
+        assert!(shreds[1..].iter().all(|shred| Beginning::of(shred).is_none()));
     }
 }

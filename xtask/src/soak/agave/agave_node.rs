@@ -53,18 +53,30 @@ pub struct Agave<'a> {
     pub leads_at_once: bool,
     /// Whether it takes genesis and archives from the cluster, or has them.
     pub fetches: bool,
+    /// The identity of the only node from which it takes them, if there is one.
+    pub known: Option<&'a str>,
+    /// Whether it votes.
+    pub votes: bool,
 }
 
 impl<'a> Agave<'a> {
     /// The first node of Agave, which begins a cluster from what is in its folder.
     pub const fn begins(ledger: &'a Path) -> Self {
-        Self { name: "agave", host: AGAVE, ledger, entrypoint: None, leads_at_once: true, fetches: false }
+        Self {
+            name: "agave",
+            host: AGAVE,
+            ledger,
+            entrypoint: None,
+            leads_at_once: true,
+            fetches: false,
+            known: None,
+            votes: true,
+        }
     }
 
     /// The first node of Agave, which joins a cluster and takes everything from there.
     pub const fn joins(ledger: &'a Path, entrypoint: Remote) -> Self {
-        let entrypoint = Some(entrypoint);
-        Self { name: "agave", host: AGAVE, ledger, entrypoint, leads_at_once: false, fetches: true }
+        Self { entrypoint: Some(entrypoint), leads_at_once: false, fetches: true, ..Self::begins(ledger) }
     }
 
     pub fn start(&self, lab: &Lab) -> Result<Process, String> {
@@ -84,6 +96,12 @@ impl<'a> Agave<'a> {
         }
         if !self.fetches {
             command.args(["--no-genesis-fetch", "--no-snapshot-fetch"]);
+        }
+        if let Some(known) = self.known {
+            command.args(["--known-validator", known, "--only-known-rpc"]);
+        }
+        if !self.votes {
+            command.arg("--no-voting");
         }
         if self.leads_at_once {
             command.arg("--no-wait-for-vote-to-start-leader");

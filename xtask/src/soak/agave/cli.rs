@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::commands::{ALLOWED, READS, WRITES, Words, comparable, first_difference, masked, words};
 use super::genesis::Genesis;
 use super::handover::{QUARTER, handed};
-use super::load::BY_RPC;
+use super::load::{BY_RPC, Load, Sent};
 use super::nodes::{AGAVE, OURS, Remote};
 use super::solana::{self, Said, TIMED_OUT};
 use super::{Lab, Outcome};
@@ -27,6 +27,9 @@ const READ_S: u64 = 30;
 /// Commands that read are run again for so long while the outputs differ: several blocks' time on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(60);
 const TRY_EVERY: Duration = Duration::from_secs(1);
+/// Transfers by Agave's TPU client through each node while both are under load, and seconds of that load.
+const BY_TPU: u64 = 8;
+const LOADED_S: u64 = 60;
 /// SOL of each side's payer.
 const FUNDS: &str = "1000";
 
@@ -151,8 +154,30 @@ pub fn cli(lab: &Lab) -> Result<Outcome, String> {
         }
         finished(cluster, &compared);
         lookup_tables(lab, cluster);
+        under_load(lab, cluster, [&ours, &theirs])?;
         cluster.together(lab, "after the commands", lab.part(4), &BY_RPC)
     }))
+}
+
+/// Transfers by Agave's TPU client, to the leaders that each node names, while both nodes are under load.
+fn under_load(lab: &Lab, cluster: &mut Cluster, sides: [&Side<'_>; 2]) -> Result<(), String> {
+    let loads = Load::start_all(lab, &BY_RPC, lab.part(4).max(LOADED_S))?;
+    let mut wrong = vec![];
+    for number in 1..=BY_TPU {
+        let command = format!("transfer --allow-unfunded-recipient --use-tpu-client %other 1.{number}");
+        for side in sides {
+            let said = side.say(&command, WRITE_S);
+            if said.code != Some(0) {
+                wrong.push(format!("`{command}` at {}: exit code {:?}: {}", side.node.0, said.code, said.text));
+            }
+        }
+    }
+    let sent = Sent::ended(loads);
+    let mut row = sent.figures();
+    row["by_tpu_client"] = json!(2 * BY_TPU - wrong.len() as u64);
+    wrong.extend(sent.wrong);
+    cluster.add("Agave's TPU client under load", row, wrong);
+    Ok(())
 }
 
 /// Transactions that use address lookup tables, by web3.js and kit through each node, where npm's packages are

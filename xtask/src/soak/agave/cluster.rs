@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::compare::Hashes;
 use super::load::{Load, Sent, Way};
 use super::nodes::{AGAVE, OURS, Process};
 use super::window::{Measured, Window};
@@ -23,7 +24,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 pub struct Cluster {
     pub ours: Process,
     pub agave: Process,
-    /// More nodes: they must live.
+    /// More nodes: they must live, and have Agave's bank hashes.
     pub others: Vec<Process>,
     rows: Vec<Value>,
     wrong: Vec<String>,
@@ -96,10 +97,21 @@ impl Cluster {
             }
         }
         let sent = Sent::ended(loads);
-        let Measured { row, wrong, confirmed } = window.end([&self.ours, &self.agave], sent)?;
+        let Measured { row, mut wrong, confirmed } = window.end([&self.ours, &self.agave], sent)?;
+        wrong.extend(self.others_differ(begin));
         self.confirmed.extend(confirmed);
         self.add(name, row, wrong);
         Ok(())
+    }
+
+    /// What is wrong with the bank hashes of the other nodes.
+    fn others_differ(&self, begin: u64) -> Vec<String> {
+        let wrong = self.others.iter().flat_map(|node| {
+            let mut hashes = Hashes::since(begin);
+            hashes.look(&node.remote(), &AGAVE);
+            hashes.wrong(1).into_iter().map(move |why| format!("{}: {why}", node.remote().0))
+        });
+        wrong.collect()
     }
 
     /// Fails unless all nodes live and answer.

@@ -84,7 +84,7 @@ impl Chain {
             let count = (self.next - first).min(LEADERS_MAX);
             let Ok(leaders) = self.node.call("getSlotLeaders", json!([first, count])) else { break };
             for (slot, leader) in (first..).zip(leaders.as_array().into_iter().flatten()) {
-                production.add(leader.as_str().unwrap_or_default(), self.blocks.contains_key(&slot));
+                production.add(leader.as_str().unwrap_or_default(), slot, self.blocks.contains_key(&slot));
             }
             first += count;
         }
@@ -118,21 +118,25 @@ pub fn missing(node: Remote, confirmed: &BTreeSet<u64>) -> Result<Vec<u64>, Stri
     Ok(confirmed.range(first..).filter(|slot| !there.contains(slot)).copied().collect())
 }
 
-/// By leader: its slots, and those of them that have a confirmed block.
+/// By leader: its slots, and whether they have a confirmed block.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Production(BTreeMap<String, (u64, u64)>);
+pub struct Production(BTreeMap<String, BTreeMap<u64, bool>>);
 
 impl Production {
-    fn add(&mut self, leader: &str, is_made: bool) {
-        let (led, made) = self.0.entry(leader.to_owned()).or_default();
-        *led += 1;
-        *made += u64::from(is_made);
+    fn add(&mut self, leader: &str, slot: u64, is_made: bool) {
+        self.0.entry(leader.to_owned()).or_default().insert(slot, is_made);
     }
 
     /// Slots that a node led and slots that it skipped.
     pub fn of(&self, leader: &str) -> (u64, u64) {
-        let (led, made) = self.0.get(leader).copied().unwrap_or_default();
-        (led, led - made)
+        let Some(slots) = self.0.get(leader) else { return (0, 0) };
+        let skipped = slots.values().filter(|is_made| !**is_made).count();
+        (slots.len() as u64, skipped as u64)
+    }
+
+    /// The slots that a node led.
+    pub fn led(&self, leader: &str) -> BTreeSet<u64> {
+        self.0.get(leader).into_iter().flat_map(BTreeMap::keys).copied().collect()
     }
 }
 
@@ -166,10 +170,11 @@ mod tests {
     #[test]
     fn skipped_slots_are_counted() {
         let mut production = Production::default();
-        for is_made in [true, false, true, true] {
-            production.add("a", is_made);
+        for (slot, is_made) in (4..).zip([true, false, true, true]) {
+            production.add("a", slot, is_made);
         }
         assert_eq!(production.of("a"), (4, 1));
+        assert_eq!(production.led("a"), BTreeSet::from([4, 5, 6, 7]));
         assert_eq!(production.of("b"), (0, 0));
     }
 }

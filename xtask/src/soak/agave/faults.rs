@@ -1,7 +1,7 @@
 //! Faults: loss, a partition, kill -9, and what changes at the ends of epochs. Hearth has a quarter of the stake, so
 //! Agave goes on without it.
 //!
-//! reads   votes of both nodes
+//! reads   votes of both nodes, what was repaired between them
 //! writes  filters on the namespace's loopback
 
 use std::time::Instant;
@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::agave_node::Agave;
+use super::archive::Newest;
 use super::catch_up::{BEHIND_MAX, caught_up};
 use super::cluster::Cluster;
 use super::compare::Hashes;
@@ -17,6 +18,7 @@ use super::handover::{QUARTER, handed};
 use super::hearth_node::Ours;
 use super::load::BY_RPC;
 use super::nodes::{AGAVE, AGAVE_2, OURS, OURS_2};
+use super::repairs::Repairs;
 use super::{Lab, Outcome, net, solana, stakes, votes};
 
 /// With two nodes of each kind the first of Agave's still has more than two thirds of the stake.
@@ -56,10 +58,17 @@ fn steps(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     cluster.together(lab, &format!("{LOST} % loss"), lab.part(PARTS), &BY_RPC)?;
     net::heal()?;
     partition(lab, cluster)?;
+    let mut repairs = Repairs::default();
+    repairs.add()?;
     kill_ours(lab, cluster)?;
     kill_agave(lab, cluster)?;
+    repairs.add()?;
+    let figures = repairs.figures(&cluster.agave);
+    let wrong = repairs.wrong(&figures);
+    cluster.add("repair", figures, wrong);
     if lab.nodes == 1 {
         joins_meanwhile(lab, cluster)?;
+        agave_joins_meanwhile(lab, cluster)?;
     }
     if !solana::is_there(lab) {
         println!("stakes: skipped, there is no `solana` in {}", lab.programs.display());
@@ -114,7 +123,8 @@ fn kill_ours(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     cluster.ours.kill()?;
     let ledger = lab.folder.join("ours");
     let start = Instant::now();
-    cluster.ours = Ours::first(&ledger, Some("ours"), Some(AGAVE)).start(lab)?;
+    let ours = Ours { writes_archives: true, ..Ours::first(&ledger, Some("ours"), Some(AGAVE)) };
+    cluster.ours = ours.start(lab)?;
     caught_up(lab, &mut cluster.ours, AGAVE)?;
     cluster.add("kill -9 of Hearth", json!({ "caught_up_s": start.elapsed().as_secs() }), vec![]);
     cluster.together(lab, "after kill -9 of Hearth", lab.part(PARTS), &BY_RPC)
@@ -145,6 +155,23 @@ fn joins_meanwhile(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
         wrong.push("it took no archive".into());
     }
     cluster.add("a node joins meanwhile", hashes.figures(), wrong);
+    Ok(())
+}
+
+/// A node of Agave without stake joins a running cluster by an archive that ours has written since its start.
+fn agave_joins_meanwhile(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
+    let archives = lab.folder.join("ours/snapshots/archives");
+    let slot = cluster.ours.wait("an archive of its own", lab.within(400), |_| Newest::of(&archives).full)?;
+    let (ledger, id) = (lab.folder.join("agave2"), lab.address("ours-id")?);
+    let joins = Agave { name: "agave2", host: AGAVE_2, known: Some(&id), votes: false, ..Agave::joins(&ledger, OURS) };
+    let mut node = joins.start(lab)?;
+    let reached = caught_up(lab, &mut node, OURS)?;
+    node.reaches(reached + BEHIND_MAX, lab.within(2 * BEHIND_MAX))?;
+    let mut hashes = Hashes::default();
+    hashes.look(&OURS, &AGAVE_2);
+    let mut figures = hashes.figures();
+    figures["archive"] = json!(slot);
+    cluster.add("an Agave joins meanwhile", figures, hashes.wrong(8));
     Ok(())
 }
 

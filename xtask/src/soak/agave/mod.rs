@@ -13,6 +13,7 @@ mod cluster;
 mod commands;
 mod compare;
 mod confirmed;
+mod equivocate;
 mod faults;
 mod fields;
 mod follow;
@@ -25,10 +26,13 @@ mod lead;
 mod load;
 mod net;
 mod nodes;
+mod repairs;
 mod result;
+mod socket_drops;
 mod solana;
 mod stakes;
 mod vote;
+mod vote_times;
 mod votes;
 mod window;
 
@@ -56,7 +60,7 @@ struct Scenario {
     run: fn(&Lab) -> Result<Outcome, String>,
 }
 
-static SCENARIOS: [Scenario; 7] = [
+static SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "follow",
         alias: "",
@@ -94,6 +98,12 @@ static SCENARIOS: [Scenario; 7] = [
         run: faults::faults,
     },
     Scenario {
+        name: "equivocate",
+        alias: "",
+        about: "there are two blocks of a slot that Hearth leads, and Agave gets the other one first",
+        run: equivocate::equivocate,
+    },
+    Scenario {
         name: "cli",
         alias: "",
         about: "the solana command line against both nodes: the same output and the same exit codes",
@@ -105,13 +115,14 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     if std::env::var_os(INSIDE).is_none() {
         return Err(inside(&args)?);
     }
+    let seconds = 60 * args.number("--minutes", 10)?;
     let programs = args.value("--programs")?.ok_or("--programs DIR: where agave-validator and solana-genesis are")?;
     let programs = std::fs::canonicalize(programs).map_err(|error| format!("--programs {programs}: {error}"))?;
     let mut lab = Lab {
         folder: PathBuf::new(),
         programs,
         hearth: PathBuf::new(),
-        seconds: 60 * args.number("--minutes", 10)?,
+        seconds: args.number("--seconds", seconds)?,
         rate: args.number("--rate", 100)?,
         slot_ms: args.number("--slot-ms", 400)?,
         epoch_slots: Some(args.number("--epoch-slots", u64::MAX)?).filter(|slots| *slots < u64::MAX),

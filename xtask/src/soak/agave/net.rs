@@ -1,10 +1,12 @@
-//! Loss and a partition between the nodes, in the namespace's loopback: filters of the kernel's traffic control.
+//! Loss, a partition between the nodes, and what one of them sends to a port, in the namespace's loopback: filters of the
+//! kernel's traffic control.
 //!
 //! writes  a filter on `lo`, by `tc`
 //! drops   UDP datagrams only: RPC is TCP, and goes on
 
 use std::process::Command;
 
+use super::nodes::OURS;
 use crate::run;
 
 /// An instruction of a classic BPF program: code, jump if true, jump if false, operand.
@@ -29,6 +31,8 @@ const IP: u32 = 0xfff0_0000;
 const IP_PROTOCOL: u32 = IP + 9;
 const SOURCE_LAST: u32 = IP + 15;
 const DESTINATION_LAST: u32 = IP + 19;
+/// The port behind a header of IP without options.
+const DESTINATION_PORT: u32 = IP + 22;
 
 const IPV4: u32 = 0x800;
 const UDP: u32 = 17;
@@ -49,7 +53,13 @@ pub fn cut() -> Result<(), String> {
     filter(&partition())
 }
 
-/// Removes loss and partition.
+/// Loses what our first node sends to a port.
+pub fn withhold(port: u16) -> Result<(), String> {
+    println!("what {} sends to port {port} is lost from now on", OURS.0);
+    filter(&withheld(port))
+}
+
+/// Removes loss, partition and what is withheld.
 pub fn heal() -> Result<(), String> {
     println!("no datagram is lost from now on");
     clear()
@@ -106,6 +116,22 @@ fn partition() -> Vec<Instruction> {
     ]
 }
 
+fn withheld(port: u16) -> Vec<Instruction> {
+    let [.., ours] = OURS.0.octets();
+    vec![
+        [LOAD_16, 0, 0, PROTOCOL],
+        [IF_EQUAL, 0, 7, IPV4],
+        [LOAD_8, 0, 0, IP_PROTOCOL],
+        [IF_EQUAL, 0, 5, UDP],
+        [LOAD_8, 0, 0, SOURCE_LAST],
+        [IF_EQUAL, 0, 3, u32::from(ours)],
+        [LOAD_16, 0, 0, DESTINATION_PORT],
+        [IF_EQUAL, 0, 1, u32::from(port)],
+        DROP,
+        PASS,
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +141,7 @@ mod tests {
         protocol: u32,
         random: u32,
         addresses: [u32; 2],
+        port: u32,
     }
 
     /// Runs a program; whether the datagram passes.
@@ -131,6 +158,7 @@ mod tests {
                         IP_PROTOCOL => datagram.protocol,
                         SOURCE_LAST => datagram.addresses[0],
                         DESTINATION_LAST => datagram.addresses[1],
+                        DESTINATION_PORT => datagram.port,
                         other => panic!("nothing is at {other:x}"),
                     }
                 }
@@ -146,7 +174,8 @@ mod tests {
 
     #[test]
     fn five_of_a_hundred_datagrams_are_lost() {
-        let passes = |protocol: u32, random: u32| passes(&loss(5), &Datagram { protocol, random, addresses: [1, 2] });
+        let passes =
+            |protocol: u32, random: u32| passes(&loss(5), &Datagram { protocol, random, addresses: [1, 2], port: 0 });
         let below = u32::MAX / 20;
         assert!(!passes(UDP, 0) && !passes(UDP, below - 1));
         assert!(passes(UDP, below + 2) && passes(UDP, u32::MAX));
@@ -155,9 +184,19 @@ mod tests {
 
     #[test]
     fn odd_and_even_addresses_are_apart() {
-        let passes = |addresses: [u32; 2]| passes(&partition(), &Datagram { protocol: UDP, random: 0, addresses });
+        let passes =
+            |addresses: [u32; 2]| passes(&partition(), &Datagram { protocol: UDP, random: 0, addresses, port: 0 });
         assert!(!passes([1, 2]) && !passes([4, 3]));
         assert!(passes([1, 3]) && passes([2, 4]));
+    }
+
+    #[test]
+    fn only_what_our_node_sends_to_the_port_is_withheld() {
+        let passes = |protocol: u32, source: u32, port: u32| {
+            passes(&withheld(8_002), &Datagram { protocol, random: 0, addresses: [source, 1], port })
+        };
+        assert!(!passes(UDP, 2, 8_002));
+        assert!(passes(UDP, 4, 8_002) && passes(UDP, 2, 8_003) && passes(6, 2, 8_002));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::rpc::Rpc;
 use crate::run;
 
 pub const RPC_PORT: u16 = 8899;
+/// Our nodes' metrics: the default.
+pub const METRICS_PORT: u16 = 7999;
 const GOSSIP_PORT: u16 = 8001;
 /// Agave's nodes have odd addresses and Hearth's even ones: the emulated partition goes by that.
 pub const AGAVE: Remote = Remote(Ipv4Addr::new(127, 0, 0, 1));
@@ -104,6 +106,17 @@ impl Process {
         String::from_utf8_lossy(&log[log.len().saturating_sub(3_000)..]).into_owned()
     }
 
+    /// The bytes of its log so far.
+    pub fn log_bytes(&self) -> usize {
+        std::fs::metadata(&self.log).map_or(0, |log| log.len() as usize)
+    }
+
+    /// The log without its first `bytes`.
+    pub fn log_since(&self, bytes: usize) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&log[bytes.min(log.len())..]).into_owned()
+    }
+
     /// The first line of the log that has all of these words.
     pub fn logged(&self, words: &[&str]) -> Option<String> {
         let log = std::fs::read(&self.log).ok()?;
@@ -122,6 +135,11 @@ impl Process {
     pub fn cpu_s(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         cpu_ticks(&stat).map(|ticks| ticks as f64 / TICKS_PER_S)
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// Ends it without warning.

@@ -38,9 +38,11 @@ const LINE_MAX: usize = 300;
 
 /// Puts the results of a scenario into the file, in place of its earlier ones, and prints their table.
 pub fn save(file: &Path, scenario: &str, lab: &Lab, outcome: &Outcome) -> Result<(), String> {
-    let text = std::fs::read_to_string(file).unwrap_or_else(|_| "{}".to_owned());
     let cannot = |error: String| format!("{}: {error}", file.display());
-    let mut all: Value = serde_json::from_str(&text).map_err(|error| cannot(error.to_string()))?;
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        read => read.map_err(|error| cannot(error.to_string()))?,
+    };
     let first_line = |program: &Path| -> Result<String, String> {
         let said = run::output(Command::new(program).arg("--version"))?;
         Ok(said.lines().next().unwrap_or_default().to_owned())
@@ -58,9 +60,18 @@ pub fn save(file: &Path, scenario: &str, lab: &Lab, outcome: &Outcome) -> Result
         "wrong": outcome.wrong,
     });
     println!("{}", section(scenario, &result));
+    let text = merged(&text, scenario, result).map_err(|error| cannot(error.to_string()))?;
+    // A soak that is killed here must not take the earlier results along.
+    let whole = file.with_extension("new");
+    let written = std::fs::write(&whole, text).and_then(|()| std::fs::rename(&whole, file));
+    written.map_err(|error| cannot(error.to_string()))
+}
+
+/// A file's text with the results of a scenario in place of its earlier ones. Those of the others stay.
+fn merged(text: &str, scenario: &str, result: Value) -> serde_json::Result<String> {
+    let mut all: Value = serde_json::from_str(text)?;
     all["scenarios"][scenario] = result;
-    let text = serde_json::to_string_pretty(&all).map_err(|error| cannot(error.to_string()))?;
-    std::fs::write(file, text + "\n").map_err(|error| cannot(error.to_string()))
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
 }
 
 /// The page of a file of results.
@@ -74,7 +85,10 @@ pub fn page(text: &str) -> Result<String, String> {
                     - *Sent, landed*: transactions of all loads.\n\
                     - *Skipped*: leader slots without a confirmed block, of all slots that the node led.\n\
                     - *CPU*: user and system time of the whole process for each transaction that landed, in \
-                    microseconds.\n  It includes votes, shreds and RPC.\n"
+                    microseconds.\n  It includes votes, shreds and RPC.\n\
+                    - *Last shred to vote*: the time from the last shred of another leader's block to the vote for \
+                    it, by each\n  node's log.\n\
+                    - *Socket drops*: datagrams that the kernel dropped because a socket's buffer was full.\n"
         .to_owned();
     for (scenario, result) in all["scenarios"].as_object().into_iter().flatten() {
         page += "\n";
@@ -169,6 +183,16 @@ mod tests {
         assert_eq!(line(&row), expected);
         let bare = json!({ "part": "a|b", "passed": false });
         assert_eq!(line(&bare), "| a\\|b | **no** | –, – | –, – | –, – | –, – | – |\n");
+    }
+
+    #[test]
+    fn results_of_other_scenarios_stay() {
+        let first = merged("{}", "lead", json!({ "rows": [1] })).unwrap();
+        let second = merged(&first, "vote", json!({ "rows": [2] })).unwrap();
+        let third = merged(&second, "lead", json!({ "rows": [3] })).unwrap();
+        let all: Value = serde_json::from_str(&third).unwrap();
+        assert_eq!(all, json!({ "scenarios": { "lead": { "rows": [3] }, "vote": { "rows": [2] } } }));
+        assert!(merged("cut off", "lead", json!({})).is_err());
     }
 
     #[test]

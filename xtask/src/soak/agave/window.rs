@@ -1,7 +1,7 @@
-//! What is measured while both nodes run: bank hashes, confirmed blocks, votes, CPU time.
+//! What is measured while both nodes run: bank hashes, confirmed blocks, votes, CPU time, drops, times to a vote.
 //!
-//! reads   RPC and CPU time of both nodes
-//! memory  the bank hashes and signatures of the slots of a part
+//! reads   RPC, CPU time, sockets and logs of both nodes
+//! memory  the bank hashes and signatures of the slots of a part; its log lines
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,10 +13,12 @@ use super::compare::Hashes;
 use super::confirmed::Chain;
 use super::load::Sent;
 use super::nodes::{AGAVE, OURS, Process};
-use super::{Lab, votes};
+use super::{Lab, socket_drops, vote_times, votes};
 
 /// Slots of one leader in turn. A share of skipped slots is compared with so much room.
 const TURN: u64 = 4;
+/// Our node has this part of Agave's CPU time for a transaction, at most.
+const CPU_SHARE: u64 = 3;
 
 /// The result of a window: the figures, what is wrong, and the slots that either node confirmed.
 pub struct Measured {
@@ -31,6 +33,9 @@ pub struct Window {
     start: Instant,
     /// CPU time at the begin, seconds.
     cpu: [Option<f64>; 2],
+    /// Datagrams dropped at their sockets, and bytes of their logs, at the begin.
+    drops: [u64; 2],
+    logs: [usize; 2],
     hashes: Hashes,
     ours: Chain,
     theirs: Chain,
@@ -50,6 +55,8 @@ impl Window {
             begin,
             start: Instant::now(),
             cpu: nodes.map(Process::cpu_s),
+            drops: nodes.map(|node| socket_drops::of(node.remote())),
+            logs: nodes.map(Process::log_bytes),
             hashes: Hashes::since(begin),
             ours: Chain::from(OURS, begin),
             theirs: Chain::from(AGAVE, begin),
@@ -104,14 +111,35 @@ impl Window {
         if self.delinquent > 0 {
             wrong.push(format!("our vote account was delinquent at {} looks", self.delinquent));
         }
-        let cpu = nodes.map(Process::cpu_s);
-        for (at, name) in ["cpu_us_ours", "cpu_us_agave"].into_iter().enumerate() {
-            row[name] = json!(per_transaction(self.cpu[at], cpu[at], sent.landed));
-        }
+        let led = [&self.ids[0], &self.ids[1]].map(|id| production.led(id));
+        merge(&mut row, self.speed(nodes, &led, sent.landed));
+        wrong.extend(costs_more(row["cpu_us_ours"].as_u64(), row["cpu_us_agave"].as_u64()));
         wrong.extend(lost);
         wrong.extend(sent.wrong);
         Ok(Measured { row, wrong, confirmed })
     }
+
+    /// CPU time, times to a vote, and drops of both. `led` are the slots that each led.
+    fn speed(&self, nodes: [&Process; 2], led: &[BTreeSet<u64>; 2], landed: u64) -> Value {
+        let mut row = json!({});
+        let words = [&vote_times::OURS, &vote_times::AGAVE];
+        for (at, name) in ["ours", "agave"].into_iter().enumerate() {
+            let node = nodes[at];
+            row[format!("cpu_us_{name}")] = json!(per_transaction(self.cpu[at], node.cpu_s(), landed));
+            let log = node.log_since(self.logs[at]);
+            row[format!("last_shred_to_vote_{name}")] = vote_times::figures(&log, words[at], &led[at]);
+            let drops = socket_drops::of(node.remote());
+            row[format!("socket_drops_{name}")] = json!(drops.saturating_sub(self.drops[at]));
+        }
+        row
+    }
+}
+
+/// What is wrong if our node needs more than its share of Agave's CPU time.
+fn costs_more(ours: Option<u64>, agave: Option<u64>) -> Option<String> {
+    let (ours, agave) = (ours?, agave?);
+    (ours * CPU_SHARE > agave)
+        .then(|| format!("a transaction took {ours} us of CPU, and {agave} us at Agave: not a third of it"))
 }
 
 /// The credits of these nodes' vote accounts; 0 for one that has none.
@@ -153,6 +181,13 @@ mod tests {
         assert_eq!(per_transaction(Some(1.0), Some(3.0), 1_000), Some(2_000));
         assert_eq!(per_transaction(Some(1.0), Some(3.0), 0), None);
         assert_eq!(per_transaction(Some(1.0), None, 9), None);
+    }
+
+    #[test]
+    fn more_than_a_third_of_agaves_cpu_time_is_wrong() {
+        assert_eq!(costs_more(Some(100), Some(300)), None);
+        assert_eq!(costs_more(None, Some(300)), None);
+        assert!(costs_more(Some(101), Some(300)).is_some());
     }
 
     #[test]

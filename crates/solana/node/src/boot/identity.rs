@@ -4,10 +4,11 @@
 //! writes  a request to tower
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hearth_keys::{self as keys, KeyError};
 use hearth_ledger::{Ledger, VoteState};
+use hearth_pipeline::capture::Tap;
 use hearth_pipeline::identity::{IdentityDesk, IdentityError, IdentityRequest, IdentityStatus, Role};
 use hearth_pipeline::tower::{SavedError, found_tower};
 use hearth_pipeline::voters::VoterDesk;
@@ -35,8 +36,8 @@ pub enum SwitchError {
     Tower(#[from] SavedError),
     /// It has no tower here, and one is required.
     #[error(
-        "Unable to load tower file for identity {}: there is none in {}, neither tower-{}.bin of Hearth nor \
-         tower-1_9-{}.bin of Agave",
+        "Unable to load tower file for identity {}: there is none of it in {}, neither tower.bin nor tower-{}.bin of \
+         Hearth, nor tower-1_9-{}.bin of Agave",
         encode_32(node),
         folder.display(),
         encode_32(node),
@@ -67,6 +68,8 @@ pub struct IdentitySwitch {
     leads: bool,
     /// One request at a time: see [`Self::request`].
     requests: Mutex<()>,
+    /// The recording of the session, if there is one: a session has one identity.
+    session: OnceLock<Tap>,
 }
 
 impl IdentitySwitch {
@@ -78,7 +81,14 @@ impl IdentitySwitch {
         vote_account: Option<Pubkey>,
         leads: bool,
     ) -> Self {
-        Self { desk, folder: folder.to_owned(), node_of, vote_account, leads, requests: Mutex::new(()) }
+        let (folder, requests) = (folder.to_owned(), Mutex::new(()));
+        Self { desk, folder, node_of, vote_account, leads, requests, session: OnceLock::new() }
+    }
+
+    /// Ends this recording before the identity changes for the first time.
+    pub fn close_before_change(&self, session: Tap) {
+        // A node begins one session at most.
+        let _ = self.session.set(session);
     }
 
     /// Asks the node to take the identity of a key's file. [`Self::status`] says when it has.
@@ -107,6 +117,7 @@ impl IdentitySwitch {
         let vote_account = self.vote_account.filter(|account| (self.node_of)(account) == Some(node));
         let leads = self.leads && vote_account == self.vote_account;
         let tower = tower.filter(|_| vote_account.is_some());
+        self.session.get().into_iter().for_each(Tap::close);
         self.desk.request(IdentityRequest { key: identity.keypair, role: Role { vote_account, leads, tower } })?;
         Ok(())
     }
@@ -137,7 +148,10 @@ mod tests {
         let watch = IdentityWatch::from([1; 32]);
         let switch = IdentitySwitch::new(watch.desk(), folder.path(), Box::new(|_| None), None, true);
         let why = switch.request(&path, true).unwrap_err().to_string();
-        assert!(why.contains(&format!("tower-{}.bin", encode_32(&node))), "{why}");
+        let address = encode_32(&node);
+        for name in ["tower.bin".to_owned(), format!("tower-{address}.bin"), format!("tower-1_9-{address}.bin")] {
+            assert!(why.contains(&format!(" {name} ")), "{name}: {why}");
+        }
         assert!(!switch.status().is_changing);
         std::fs::write(tower_file(folder.path(), &node), [1; 90]).unwrap();
         assert!(matches!(switch.request(&path, false), Err(SwitchError::Tower(_))), "a damaged one is no missing one");
@@ -151,9 +165,13 @@ mod tests {
         let own = keys::create(&current).unwrap().public;
         let watch = IdentityWatch::from(own);
         let switch = IdentitySwitch::new(watch.desk(), folder.path(), Box::new(|_| None), None, true);
+        let session = Tap::default();
+        switch.close_before_change(session.clone());
         switch.request(&current, false).unwrap();
         assert!(!switch.status().is_changing, "it has this one");
+        assert!(!session.is_closed());
         switch.request(&path, true).unwrap();
+        assert!(session.is_closed(), "a session has one identity");
         assert!(matches!(switch.request(&current, false), Err(SwitchError::Busy(IdentityError::Busy))));
         let missing = switch.request(&folder.path().join("none.json"), false).unwrap_err();
         assert!(matches!(missing, SwitchError::Key(KeyError::Io { .. })), "{missing}");

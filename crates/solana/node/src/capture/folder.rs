@@ -126,7 +126,10 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Makes the folder of a new session. A snapshot that lay there would be taken for one that the node began with.
-fn make_empty(folder: &Path) -> Result<(), CaptureError> {
+///
+/// # Errors
+/// Something is in the folder, or it cannot be made.
+pub fn make_empty(folder: &Path) -> Result<(), CaptureError> {
     fs::create_dir_all(folder).map_err(failed("write", folder))?;
     let mut entries = fs::read_dir(folder).map_err(failed("read", folder))?;
     if entries.next().is_some() { Err(CaptureError::NotEmpty(folder.to_owned())) } else { Ok(()) }

@@ -35,6 +35,9 @@ pub enum CaptureError {
     /// The session's folder has files.
     #[error("{} is not empty: a recorded session needs a folder of its own", .0.display())]
     NotEmpty(PathBuf),
+    /// The node keeps its own files in the session's folder, or below it.
+    #[error("the ledger or its snapshots are in {}: a recorded session needs a folder of its own", .0.display())]
+    Shared(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

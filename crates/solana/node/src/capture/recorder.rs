@@ -86,19 +86,22 @@ impl Recorder {
         Ok(Self { folder: folder.to_owned(), tap, ledger, writer, limits, root, began: root })
     }
 
-    /// Records what was received and rooted since the last call. Returns whether a limit is reached.
+    /// Records what was received and rooted since the last call. Returns whether a limit is reached, or the tap closed.
     ///
     /// # Errors
     /// The system's: the recording cannot go on.
     pub fn step(&mut self) -> io::Result<bool> {
         // A root depends on packets that are in the queue by now, so that these stand before it.
         let roots = self.new_roots();
+        // Once the tap is closed, a root may depend on packets that are not recorded.
+        let is_over = self.tap.is_closed();
+        let roots = roots.into_iter().filter(|_| !is_over);
         let packets = self.tap.take().into_iter().map(SessionEvent::Packet);
         for event in packets.chain(roots) {
             self.writer.add(&event)?;
         }
         let has_slots = self.limits.slots.is_some_and(|slots| self.root >= self.began.saturating_add(slots));
-        Ok(has_slots || self.writer.bytes() >= self.limits.bytes)
+        Ok(is_over || has_slots || self.writer.bytes() >= self.limits.bytes)
     }
 
     /// The blocks that were rooted since the last call, the oldest first.

@@ -3,11 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use hearth_pipeline::capture::{CapturedPacket, PacketSource, UNKNOWN};
+use hearth_ledger::{Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_pipeline::capture::{CapturedPacket, PacketSource, Tap, UNKNOWN};
 
 use super::CaptureError;
 use super::folder::{self, Beginning};
 use super::format::{FormatError, HEADS, Session, SessionEvent, SessionHeader, SessionWriter};
+use super::recorder::{Limits, Recorder};
 use super::sets::read;
 
 pub(super) fn header() -> SessionHeader {
@@ -207,4 +209,28 @@ fn folder_gives_back_what_the_node_began_with() {
     assert_eq!(folder::read(&session).unwrap().events, events()[..3]);
     assert!(matches!(beginning.copy_to(&session), Err(CaptureError::NotEmpty(_))));
     assert!(folder::sessions_below(&session.join("nowhere")).unwrap().is_empty());
+}
+
+#[test]
+fn recording_ends_with_what_its_tap_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let genesis = Genesis::create(GenesisConfig::development([1; 32], [2; 32], 0), |_| {}).unwrap();
+    let ledger = Ledger::new(&genesis, LedgerConfig::default());
+    let limits = Limits { slots: None, bytes: u64::MAX };
+    let tap = Tap::default();
+    let mut recorder = Recorder::begin(folder.path(), &header(), tap.clone(), ledger, limits).unwrap();
+    tap.transaction(1, &[1]);
+    assert!(!recorder.step().unwrap());
+    tap.transaction(2, &[2]);
+    tap.close();
+    tap.transaction(3, &[3]);
+    assert!(recorder.step().unwrap(), "it is over");
+    let totals = recorder.end(4).unwrap();
+    assert_eq!((totals.packets, totals.dropped), (2, 0));
+    let session = folder::read(folder.path()).unwrap();
+    let times = session.events.iter().map(|event| match event {
+        SessionEvent::Packet(packet) => packet.at_ns,
+        SessionEvent::Rooted { slot, .. } => panic!("slot {slot} is not rooted"),
+    });
+    assert_eq!(times.collect::<Vec<u64>>(), [1, 2]);
 }

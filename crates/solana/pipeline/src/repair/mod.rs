@@ -56,6 +56,10 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Requests for shreds that are missing.
         requests: Counter,
+        /// Requests for a slot's highest shred; they count as requests too.
+        requests_highest: Counter,
+        /// Requests for shreds of a slot's ancestors; they count as requests too.
+        requests_orphan: Counter,
         /// Requests for the ancestors of a block, again ones included.
         ancestor_requests: Counter,
         /// Answers to them.
@@ -428,6 +432,8 @@ impl Repair {
         let nonce = self.config.nonces.nonce(&wanted, &peer.identity, now);
         self.request(peer.serve_repair.into(), peer.identity, nonce, wanted, out);
         out.count.requests += 1;
+        out.count.requests_highest += u64::from(matches!(wanted, RequestContent::Highest { .. }));
+        out.count.requests_orphan += u64::from(matches!(wanted, RequestContent::Orphan { .. }));
     }
 
     /// Submits a request for signing; it is sent afterwards.

@@ -40,9 +40,20 @@ pub struct NonceKey(pub [u8; 32]);
 /// The kind of request for shreds. Responses to a request for a slot's ancestors may be of any lower slot, and a slot's
 /// highest shred may have any index, so the nonce includes neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Shred { slot: u64, index: u32 },
-    Highest { slot: u64 },
+pub enum Kind {
+    /// One data shred.
+    Shred {
+        /// Its slot.
+        slot: u64,
+        /// Its index in the slot.
+        index: u32,
+    },
+    /// A slot's highest shred.
+    Highest {
+        /// The slot.
+        slot: u64,
+    },
+    /// Shreds of a slot's ancestors.
     Orphan,
 }
 
@@ -105,19 +116,19 @@ impl Answers {
     /// Maximum bytes of the state.
     pub const MEMORY: u64 = Bounded::<u32, usize>::bytes(ANSWERED_MAX);
 
-    /// Whether a shred was recently requested with this nonce and has not arrived yet.
-    pub fn is_awaited(&mut self, nonce: u32, shred: &Piece<'_>, now_ns: u64) -> bool {
+    /// The kind of request that a shred answers, if it was recently requested with this nonce and has not arrived yet.
+    pub fn awaited(&mut self, nonce: u32, shred: &Piece<'_>, now_ns: u64) -> Option<Kind> {
         let now = now_ns / TICK_NS;
         let age = now.wrapping_sub(u64::from(nonce >> 24)) & 0xff;
         if age > TICKS_MAX || age > now {
-            return false;
+            return None;
         }
         let slot = shred.slot();
         let kinds = [Kind::Shred { slot, index: shred.index() }, Kind::Highest { slot }, Kind::Orphan];
-        let Some(kind) = kinds.into_iter().find(|kind| self.key.of(*kind, now - age) == nonce) else { return false };
+        let kind = kinds.into_iter().find(|kind| self.key.of(*kind, now - age) == nonce)?;
         let came = self.answered.entry(nonce, || 0);
         *came += 1;
-        *came <= kind.answers_max()
+        (*came <= kind.answers_max()).then_some(kind)
     }
 }
 
@@ -148,18 +159,18 @@ mod tests {
         let mut answers = Answers::new(key);
         let now = 1_000 * TICK_NS;
         let nonce = key.nonce(&RequestContent::Shred { slot: 9, index: 3 }, &NODE, now);
-        assert!(!answers.is_awaited(nonce, &shred(4), now), "another shred");
-        assert!(!answers.is_awaited(nonce ^ 1, &shred(3), now), "another nonce");
-        assert!(answers.is_awaited(nonce, &shred(3), now + TICK_NS));
-        assert!(!answers.is_awaited(nonce, &shred(3), now + TICK_NS), "it has come");
+        assert!(answers.awaited(nonce, &shred(4), now).is_none(), "another shred");
+        assert!(answers.awaited(nonce ^ 1, &shred(3), now).is_none(), "another nonce");
+        assert_eq!(answers.awaited(nonce, &shred(3), now + TICK_NS), Some(Kind::Shred { slot: 9, index: 3 }));
+        assert!(answers.awaited(nonce, &shred(3), now + TICK_NS).is_none(), "it has come");
         // A repeated request has another nonce.
         let again = key.nonce(&RequestContent::Shred { slot: 9, index: 3 }, &NODE, now + AGAIN_NS);
         assert_ne!(again, nonce);
-        assert!(answers.is_awaited(again, &shred(3), now + AGAIN_NS));
+        assert!(answers.awaited(again, &shred(3), now + AGAIN_NS).is_some());
         let highest = key.nonce(&RequestContent::Highest { slot: 9, from: 3 }, &NODE, now);
-        assert!(answers.is_awaited(highest, &shred(31), now));
+        assert_eq!(answers.awaited(highest, &shred(31), now), Some(Kind::Highest { slot: 9 }));
         let other = key.nonce(&RequestContent::Highest { slot: 8, from: 3 }, &NODE, now);
-        assert!(!answers.is_awaited(other, &shred(31), now));
+        assert!(answers.awaited(other, &shred(31), now).is_none());
     }
 
     #[test]
@@ -170,14 +181,15 @@ mod tests {
         let now = 1_000 * TICK_NS;
         let nonce = key.nonce(&RequestContent::Orphan { slot: 12 }, &NODE, now);
         for ticks in [TICKS_MAX + 1, 256, 512] {
-            assert!(!answers.is_awaited(nonce, &shred, now + ticks * TICK_NS), "{ticks} ticks late");
+            assert!(answers.awaited(nonce, &shred, now + ticks * TICK_NS).is_none(), "{ticks} ticks late");
         }
-        let count = (0..100).filter(|_| answers.is_awaited(nonce, &shred, now + TICKS_MAX * TICK_NS)).count();
+        let mut came = || answers.awaited(nonce, &shred, now + TICKS_MAX * TICK_NS);
+        let count = (0..100).filter(|_| came() == Some(Kind::Orphan)).count();
         assert_eq!(count, ANCESTORS * ORPHANS_WANTED);
         let mut other = Answers::new(NonceKey([8; 32]));
-        assert!(!other.is_awaited(nonce, &shred, now), "another node's");
+        assert!(other.awaited(nonce, &shred, now).is_none(), "another node's");
         // A clock that starts at zero has no older ticks.
-        assert!(!other.is_awaited(u32::MAX, &shred, 0));
+        assert!(other.awaited(u32::MAX, &shred, 0).is_none());
     }
 
     #[test]

@@ -34,6 +34,10 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
+        /// Shreds that were sent as a slot's highest one; they count as served too.
+        served_highest: Counter,
+        /// Shreds that were sent as those of a slot's ancestors; they count as served too.
+        served_orphan: Counter,
         /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
         served_ancestors: Counter,
         /// Pings sent to nodes that have not proved their address.

@@ -260,6 +260,8 @@ impl Server {
                 break;
             }
             count.served += 1;
+            count.served_highest += u64::from(matches!(request.wanted, RequestContent::Highest { .. }));
+            count.served_orphan += u64::from(matches!(request.wanted, RequestContent::Orphan { .. }));
             answers.push(shred);
         }
         answers

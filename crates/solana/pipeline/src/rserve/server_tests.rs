@@ -149,6 +149,7 @@ fn shreds_are_served_as_they_were_made() {
         assert!(ask(nothing).is_empty());
     }
     assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+    assert_eq!((server.counts.served_highest, server.counts.served_orphan), (1, 2));
 }
 
 #[test]

@@ -29,6 +29,10 @@ hearth_tile::counters! {
         shreds_received: Counter,
         /// Shreds received as answers to repair requests.
         shreds_repaired: Counter,
+        /// Shreds that were requested as a slot's highest one; they count as repaired too.
+        shreds_repaired_highest: Counter,
+        /// Shreds that were requested as those of a slot's ancestors; they count as repaired too.
+        shreds_repaired_orphan: Counter,
         /// Valid new shreds of other nodes.
         shreds_taken: Counter,
         /// Shreds of other nodes that were recovered from the rest of their set.

@@ -69,6 +69,7 @@ impl Deliver {
         let slot = resolved.progress.slot;
         out.publish_with(self.store, slot, |buffer| write_message(completed.set, completed.parent_slot, buffer));
         if resolved.progress.ends {
+            tracing::debug!("slot {slot} is whole");
             self.whole(slot, out);
         }
     }

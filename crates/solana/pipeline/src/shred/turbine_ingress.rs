@@ -36,7 +36,7 @@ use super::signing::SigningQueue;
 use super::trees::Trees;
 use crate::links::{Datagram, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::LOOK_NS;
-use crate::repair::nonce::Answers;
+use crate::repair::nonce::{Answers, Kind};
 use crate::timer::next_look;
 
 /// How often to check for missing shreds while none are known to be missing and shreds arrive: short compared with the
@@ -145,11 +145,14 @@ impl Ingress {
             out.count.dropped_malformed += 1;
             return;
         };
-        if !Piece::parse(bytes).is_ok_and(|shred| self.answers.is_awaited(nonce, &shred, out.now())) {
+        let piece = Piece::parse(bytes).ok();
+        let Some(kind) = piece.and_then(|shred| self.answers.awaited(nonce, &shred, out.now())) else {
             out.count.dropped_unasked += 1;
             return;
-        }
+        };
         out.count.shreds_repaired += 1;
+        out.count.shreds_repaired_highest += u64::from(matches!(kind, Kind::Highest { .. }));
+        out.count.shreds_repaired_orphan += u64::from(kind == Kind::Orphan);
         self.receive(bytes, ShredSource::Repair, out);
     }
 

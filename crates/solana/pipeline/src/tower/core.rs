@@ -442,6 +442,7 @@ impl Core {
         let mut left = signatures.iter();
         let transaction = message.sign_with(|_, _| *left.next().expect("one for each signer"));
         if let Some(id) = id {
+            tracing::debug!("the vote for slot {} is signed", id.slot);
             self.out.push(Output::Vote(transaction.clone()));
             let account = self.config.vote_account.expect("only a node that votes has votes signed");
             // A vote that is sent again is already known.
