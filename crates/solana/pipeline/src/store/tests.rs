@@ -446,7 +446,7 @@ fn full_disk_does_not_hold_replay_up() {
 /// Simulates a disk without room for the current set.
 fn fill(rig: &mut Rig<Store>) {
     rig.tile().retry_at = Some(u64::MAX);
-    rig.tile().stand(&std::fmt::Error);
+    rig.tile().halt(&std::fmt::Error);
 }
 
 #[test]
