@@ -165,7 +165,7 @@ fn flat_calls_and_several_tracers() {
         node.fails("debug_traceTransaction", json!([hash, options])).1
     };
     assert!(fails(json!({})).contains("needs the names"));
-    assert!(fails(json!({ "muxTracer": { "muxTracer": {} } })).contains("within another"));
+    assert!(fails(json!({ "muxTracer": { "muxTracer": {} } })).contains("cannot be nested"));
     assert!(fails(json!({ "otherTracer": {} })).contains("is not served"));
     let many: Value =
         (0..50).map(|number| (format!("{number}Tracer"), json!({}))).collect::<serde_json::Map<_, _>>().into();

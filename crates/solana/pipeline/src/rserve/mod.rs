@@ -34,17 +34,17 @@ hearth_tile::counters! {
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
-        /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
+        /// Requests for hashes of ancestors that were answered; with no hash, if the slot is not confirmed.
         served_ancestors: Counter,
         /// Pings sent to nodes that have not proved their address.
         pings: Counter,
-        /// Requests for shreds that are not here.
+        /// Requests for shreds that this node does not have.
         not_found: Counter,
         /// Datagrams dropped: neither a request nor a pong.
         dropped_malformed: Counter,
-        /// Requests dropped: for another node, or of this one.
+        /// Requests dropped: addressed to another node, or sent by this one.
         dropped_misdirected: Counter,
-        /// Requests dropped: of another time.
+        /// Requests dropped: their timestamp is too far from this node's clock.
         dropped_out_of_time: Counter,
         /// Requests and pongs dropped: a wrong signature, or a pong that answers no ping.
         dropped_signature: Counter,
@@ -121,7 +121,7 @@ impl Tile for Rserve {
             return self.on_signature(&frag, out);
         }
         if frag.input() == self.confirmed {
-            let hash = frag.payload().try_into().expect("tower tells a hash");
+            let hash = frag.payload().try_into().expect("tower sends a hash");
             return self.server.confirm(BankId { slot: frag.tag(), hash });
         }
         let Datagram { from, data, .. } = Datagram::read(frag.payload());
