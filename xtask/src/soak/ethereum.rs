@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_short_is_said() {
+    fn shortfall_is_reported() {
         let found = |ours: Value, anvil: f64| {
             let pairs = [("transfer hearth".to_owned(), ours), ("transfer anvil".to_owned(), of(anvil, 0))];
             judge(pairs.into_iter().collect())

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_inside_or_is_a_test_is_no_import() {
+    fn tests_and_inner_paths_are_no_imports() {
         for (path, text) in [
             ("a.rs", "use crate::a::b;"),
             ("a.rs", "pub(crate) use b::B;"),

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cargo_says_is_read() {
+    fn metadata_of_cargo_is_read() {
         let metadata = r#"{"packages": [{"name": "hearth-tile", "license": "Apache-2.0", "features": {"huge": []},
             "dependencies": [{"name": "hearth-ring", "kind": null}, {"name": "proptest", "kind": "dev"}],
             "manifest_path": "/a/hearth/crates/base/tile/Cargo.toml"}], "workspace_root": "/a/hearth"}"#;

@@ -165,7 +165,7 @@ fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
 }
 
 #[test]
-fn what_goes_before_something_else_is_said() {
+fn precedence_of_options_is_reported() {
     let mut setup = Setup::new("notices");
     let in_folder = |name: &str| setup.folder.path().join(name).display().to_string();
     let (memo, poor) = (in_folder("memo.so"), in_folder("poor.json"));

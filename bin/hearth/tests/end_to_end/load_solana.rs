@@ -238,7 +238,7 @@ fn forwarded(port: u16, body: &[u8]) -> String {
 }
 
 #[test]
-fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
+fn stopped_funding_reports_lost_keys() {
     let url = serve_calls(of_a_chain_that_stands_still);
     let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--url", &url]));
     process.wait_for_any("0 of 5 accounts funded");

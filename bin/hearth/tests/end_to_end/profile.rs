@@ -115,7 +115,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
 }
 
 #[test]
-fn what_there_is_is_written_when_it_is_interrupted() {
+fn interrupted_profile_is_written() {
     let setup = Setup::new("interrupted");
     let node = setup.start();
     let rpc = node.rpc();

@@ -146,7 +146,7 @@ fn a_node_of_the_other_chain_is_told_what_drives_it() {
 }
 
 #[test]
-fn what_is_no_node_is_told() {
+fn address_without_a_node_is_reported() {
     for (url, code) in [("https://127.0.0.1:1", 2), ("http://127.0.0.1:1", 1)] {
         let said = output(hearth().args(["bench", "--url", url]));
         let errors = String::from_utf8_lossy(&said.stderr);

@@ -134,7 +134,7 @@ fn a_disk_that_cannot_be_written_keeps_nothing_else_from_being_measured() {
 }
 
 #[test]
-fn what_was_measured_is_told_after_a_stop() {
+fn stopped_run_reports_its_measurements() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--only", "sha256-chain,disk-sequential-write,copy", "--duration", "0.1", "--disk-duration", "9000"];
     let run = Process::start(&mut command(folder.path(), &options));

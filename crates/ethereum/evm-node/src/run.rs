@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_beyond_this_machine_is_told_what_that_opens() {
+    fn public_address_warns_of_open_methods() {
         assert!(reach(false, 10).contains("at will"));
         assert!(!reach(true, 10).contains("at will") && reach(true, 10).contains("sign"));
         assert!(!reach(true, 0).contains("sign"));

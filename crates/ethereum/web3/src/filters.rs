@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_told_at_the_next_question() {
+    fn undelivered_entries_come_with_the_next_poll() {
         let filters = filters(Limits::default());
         let id = id(&filters.add_blocks(at(5)).unwrap());
         let range = |telling: &Delivery<'_>| match telling.changes {

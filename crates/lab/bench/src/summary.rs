@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_not_said() {
+    fn unmeasured_lines_are_left_out() {
         let short = Report { rss_bytes_max: 500_000_000, ..Default::default() };
         assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
         let planned = Report { rss_statuses_bytes: Some(398_000_000), ..short.clone() };

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_go_out_is_as_late_as_the_end() {
+    fn unsent_lag_counts_until_the_end() {
         let timetable = Timetable::new(Instant::now(), 100_000.0, 1, 0);
         let mut tally = SenderTally::default();
         let end = timetable.first + Duration::from_secs(10) + Duration::from_micros(5);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seldom_is_summed_up_by_thread_and_tile() {
+    fn rare_stacks_are_summed_by_thread_and_tile() {
         let stack = |tile: &str, call: &str| Stack {
             thread: "core 0".into(),
             tile: Some(tile.into()),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_was_given() {
+    fn written_requirements_equal_the_given() {
         let folder = tempfile::tempdir().expect("a folder");
         let buffer = noise();
         let mut scratch = Scratch::new(folder.path()).expect("room");

@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_takes_no_part() {
+    fn excluded_builds_take_no_part() {
         let without = Question { exclude: vec!["2".into()], ..question() };
         assert_eq!(ask(&without).expect("answered").json()["exact_pareto"], json!(["1", "3"]));
     }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_build_can_be_told_is_said() {
+    fn unsupported_build_option_is_reported() {
         let wrong = |text: &str| matrix(text).expect_err("wrong");
         assert_eq!(wrong("[matrix]\nlot = 1\n"), "unknown option `lot`; did you mean `lto`?");
         assert!(wrong("[matrix]\nspeed = 1\n").contains("the options are profile, toolchain"));

@@ -180,7 +180,7 @@ mod tests {
     const ROOM: usize = 1_000;
 
     #[test]
-    fn what_more_than_52_percent_say_is_believed() {
+    fn answer_of_more_than_52_percent_is_believed() {
         let peers = [1, 2, 3, 4].map(peer);
         let mut questions = Questions::default();
         questions.ask(9);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_changes_nothing() {
+    fn unsolicited_answer_changes_nothing() {
         let mut questions = Questions::default();
         questions.ask(9);
         questions.due(1_000, [peer(3)], ROOM);

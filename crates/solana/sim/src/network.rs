@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_does_not_arrive() {
+    fn partitioned_datagram_does_not_arrive() {
         let mut network = Network::new(3, 1);
         network.weather.mute = Some(0);
         network.weather.deaf = Some(2);

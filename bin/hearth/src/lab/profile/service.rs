@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_told_in_words() {
+    fn requested_profile_is_described() {
         let plan = |span, tile: Option<&str>| ProfilePlan { span, tile: tile.map(Into::into), hz: 99 };
         let seconds = request_of(&plan(ProfileSpan::Seconds(60), Some("sign")));
         assert_eq!((seconds.words.as_str(), seconds.lasts), ("60 s of sign", Some(Duration::from_secs(61))));

@@ -189,7 +189,7 @@ fn other_machines_have_other_faults() {
 }
 
 #[test]
-fn what_init_changes_fini_puts_back() {
+fn fini_restores_what_init_changed() {
     let made = server_with_programs();
     let before = settings(&made);
     let (result, steps) = run_init(&made, &wants());
@@ -225,7 +225,7 @@ fn what_init_changes_fini_puts_back() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_theirs() {
+fn foreign_changes_since_init_are_kept() {
     let made = server_with_programs();
     run_init(&made, &wants()).0.unwrap();
     made.write("proc/sys/net/core/rmem_max", "16777216");

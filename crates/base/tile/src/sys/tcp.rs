@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_an_error() {
+    fn connection_to_no_listener_is_an_error() {
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let refused = connect(addr).and_then(|mut stream| write_in_time(&mut stream, b"hello"));
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);

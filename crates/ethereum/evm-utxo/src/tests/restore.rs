@@ -148,7 +148,7 @@ fn a_chain_goes_on_from_anothers_state() {
 }
 
 #[test]
-fn what_is_not_of_the_header_is_refused_and_changes_nothing() {
+fn mismatch_with_the_header_changes_nothing() {
     let (one, folder) = (retaining(None, 0), tempfile::tempdir().unwrap());
     (0..5).for_each(|_| drop(make(&one)));
     let other = retaining(Some(folder.path()), 0);

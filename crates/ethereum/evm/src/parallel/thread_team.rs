@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_passes_before_all_are_there() {
+    fn barrier_holds_until_all_arrive() {
         let (barrier, count) = (Barrier::new(4), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {

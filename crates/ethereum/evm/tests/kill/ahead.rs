@@ -66,7 +66,7 @@ fn sends_bursts() {
 }
 
 #[test]
-fn what_is_acknowledged_survives_a_kill_while_blocks_are_executed_ahead() {
+fn acknowledged_survives_a_kill_during_speculation() {
     let directory = tempfile::tempdir().unwrap();
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())

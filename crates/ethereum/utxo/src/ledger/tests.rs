@@ -129,7 +129,7 @@ fn assets_are_issued_by_their_issuer_while_open() {
 }
 
 #[test]
-fn what_crosses_is_credited_exactly_or_not_at_all() {
+fn transfer_is_credited_exactly_or_not_at_all() {
     let ledger = funded(&[(1, 1_000_000)]);
     let at = all_of(&ledger, 1)[0].0;
     let prism = |amount, fee, back| {

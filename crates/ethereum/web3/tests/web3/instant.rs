@@ -110,7 +110,7 @@ fn a_send_that_has_to_wait_is_answered_at_once() {
 }
 
 #[test]
-fn what_has_waited_is_there_once_blocks_come() {
+fn waiting_transactions_enter_the_next_blocks() {
     let node = Node::new(BlockTime::Manual);
     let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
     assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
@@ -246,7 +246,7 @@ fn printed() -> String {
 }
 
 #[test]
-fn what_contracts_log_is_printed() {
+fn console_logs_are_printed() {
     let node = Node::with(BlockTime::Instant, |config| config.console = Some(print));
     let (speaks, keeps) = (node.deploy(1, 0, SPEAKS), node.deploy(1, 1, KEEPS));
     let input = format!("0x{}{}", hex::encode(&keccak256("log(uint256)")[..4]), &word(42)[2..]);

@@ -152,7 +152,7 @@ fn pages_follow_each_other() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_named() {
     let node = Node::new(BlockTime::Manual);
     let said = |method: &str, params: Value| node.fails(method, params).1;
     assert!(said("utxo_getOutputs", json!(["0x1234"])).contains("not an address"));

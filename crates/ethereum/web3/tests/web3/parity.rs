@@ -65,7 +65,7 @@ fn a_transaction_is_told_frame_by_frame() {
 }
 
 #[test]
-fn what_a_transaction_changes_and_each_of_its_steps() {
+fn state_diff_and_vm_trace_of_a_transaction() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, 0, &word(9));

@@ -196,7 +196,7 @@ fn contracts_see_what_is_overridden() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn excess_is_refused() {
     let node = Node::limited(Limits { answer_bytes: 300_000, ..Default::default() });
     let fails = |params: Value| node.fails("eth_simulateV1", params);
     assert_eq!(fails(json!([{}])), (-32_602, "empty input".into()));

@@ -189,7 +189,7 @@ fn a_log_that_grows_is_read_from_where_it_ended() {
 }
 
 #[test]
-fn what_was_written_before_the_rotation_is_not_lost() {
+fn lines_before_a_rotation_are_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (log, mut database) = (folder.path().join("log"), Database::open(&folder.path().join("load.db")).unwrap());
     let mut sources = Sources { logs: vec![Log::new(&log)], ..Sources::default() };

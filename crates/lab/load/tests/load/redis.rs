@@ -198,7 +198,7 @@ fn killed_at_any_moment_it_is_completed() {
 }
 
 #[test]
-fn what_others_wrote_under_the_same_keys_is_left_alone() {
+fn foreign_values_under_the_keys_stay() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = Server::start(folder.path()) else { return };
     let _: () = server.ask(&["SET", "hearth:etl:block:7", "a cat"]);

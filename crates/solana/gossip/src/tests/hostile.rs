@@ -328,7 +328,7 @@ fn whatever_is_dropped_has_its_counter() {
 }
 
 #[test]
-fn what_is_too_long_is_malformed() {
+fn oversized_message_is_malformed() {
     let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let piece = |size: usize| {

@@ -285,7 +285,7 @@ fn a_restart_keeps_what_an_archive_needs() {
 }
 
 #[test]
-fn what_is_there_stays_and_a_full_disk_leaves_nothing() {
+fn existing_archive_stays_and_full_disk_leaves_none() {
     let rig = two_epochs();
     let folder = tempfile::tempdir().unwrap();
     let path = rig.write(folder.path()).unwrap();

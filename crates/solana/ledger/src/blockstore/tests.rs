@@ -138,7 +138,7 @@ fn a_block_knows_where_its_batches_end() {
 }
 
 #[test]
-fn what_a_slot_is_chained_to_is_read_no_further_than_its_first_set() {
+fn chained_root_is_read_from_the_first_set() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
     let data = [0, 1, 2].map(|number| data_of(3, number, 999));
@@ -394,7 +394,7 @@ fn readers_see_whole_blocks_while_they_are_written() {
 }
 
 #[test]
-fn what_the_next_start_needs_is_not_dropped() {
+fn blocks_of_the_next_start_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = BlockStore::open(dir.path(), config(5)).unwrap();
     let reader = store.reader();

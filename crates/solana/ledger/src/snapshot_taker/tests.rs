@@ -329,7 +329,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
 }
 
 #[test]
-fn what_others_send_is_held_against_its_own_hash() {
+fn received_snapshot_must_match_its_hash() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);

@@ -244,7 +244,7 @@ fn a_connection_that_is_not_made_holds_nobody_up() {
 }
 
 #[test]
-fn nobody_listening_to_the_samples_is_no_fault() {
+fn missing_reader_of_samples_is_no_fault() {
     let mut world = World::new();
     world.samples = channel().1;
     for _ in 0..2 {

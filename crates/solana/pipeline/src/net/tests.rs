@@ -220,7 +220,7 @@ fn flows_spread_evenly() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
+fn refused_datagram_is_counted_and_stops_no_other() {
     let mut rig = rig(&[NET_QUIC]);
     let receiver = sender();
     let far: SocketAddr = "[::1]:9".parse().unwrap();

@@ -225,7 +225,7 @@ fn requests_bear_the_time_on_the_wall() {
 }
 
 #[test]
-fn nobody_is_asked_that_gossip_has_forgotten() {
+fn node_forgotten_by_gossip_is_not_asked() {
     let mut bench = Bench::new();
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
     assert_eq!(bench.wanted_after(LOOK).len(), 1);

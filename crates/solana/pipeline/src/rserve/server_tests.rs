@@ -214,7 +214,7 @@ fn ancestors_of_confirmed_blocks_are_served() {
 }
 
 #[test]
-fn who_has_shown_nothing_is_served_nothing() {
+fn unproved_address_is_served_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
     let mut server = server(&store);

@@ -124,7 +124,7 @@ mod tests {
     /// Datagrams of which the first is never read: the others are found all the same, and what is held stays within
     /// the limit.
     #[test]
-    fn what_was_read_behind_a_slow_one_is_found() {
+    fn datagram_behind_a_slow_one_is_found() {
         let (first, mark) = marked_copy(&[1; 1000]);
         let mut held = HeldDatagrams::new(1);
         assert!(held.push(mark, 1000));

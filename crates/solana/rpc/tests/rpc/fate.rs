@@ -18,7 +18,7 @@ fn note(chain: &Chain, signature: &str, reason: DropReason, error: Option<Transa
 }
 
 #[test]
-fn what_landed_is_told_whatever_became_of_copies() {
+fn landed_transaction_is_found_despite_dropped_copies() {
     let chain = Chain::new();
     let bytes = chain.transfer(0, &address(20), 1_000_000);
     let signature = signature_of(&bytes);
@@ -119,7 +119,7 @@ fn refusals_of_the_rpc_are_told() {
 }
 
 #[test]
-fn what_is_forgotten_is_said_to_be() {
+fn forgotten_drops_are_reported_as_forgotten() {
     let chain = Chain::new();
     for n in 0..2_000u32 {
         let signature: Vec<u8> = (0..16).flat_map(|_| n.to_le_bytes()).collect();

@@ -22,7 +22,7 @@ fn answer_to(chain: &Chain, body: &str) -> Value {
 }
 
 #[test]
-fn what_is_no_json_is_a_parse_error() {
+fn invalid_json_is_a_parse_error() {
     let chain = Chain::new();
     let deep = "[".repeat(20_000);
     for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",", "\u{0}", &deep] {
@@ -36,7 +36,7 @@ fn what_is_no_json_is_a_parse_error() {
 }
 
 #[test]
-fn what_is_no_request_is_told_why() {
+fn invalid_request_gets_the_reason() {
     let chain = Chain::new();
     let cases = [
         ("5", "expected an object, found 5", Value::Null),

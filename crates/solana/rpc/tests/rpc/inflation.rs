@@ -101,7 +101,7 @@ fn rewards_are_told_by_block_and_by_address() {
 }
 
 #[test]
-fn what_is_locked_up_does_not_circulate() {
+fn locked_up_stake_does_not_circulate() {
     let (locked, free) = ([11; 32], [12; 32]);
     let mut account = new_stake_account(LAMPORTS, &VOTE, &[7; 32]);
     let other = account.clone();

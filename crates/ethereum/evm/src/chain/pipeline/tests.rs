@@ -266,7 +266,7 @@ fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
 }
 
 #[test]
-fn whoever_alters_the_chain_waits_until_what_is_begun_is_done() {
+fn manual_change_waits_for_the_block_in_progress() {
     let chain = Chain::open(config(2)).expect("it opens");
     let (txs, more): (Vec<SharedTx>, Vec<SharedTx>) = (0..2_000u64)
         .flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce)))

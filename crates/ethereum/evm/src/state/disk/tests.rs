@@ -205,7 +205,7 @@ fn checkpoints_shorten_the_log_and_keep_the_window() {
 }
 
 #[test]
-fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
+fn orderly_end_skips_records_before_the_window() {
     let last = WINDOW as u64 + 40;
     let (dir, ..) = written(last, false);
     let mut state = open(dir.path()).expect("whole");

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_or_too_far_is_refused_in_geths_words() {
+    fn invalid_block_order_is_refused_as_by_geth() {
         let number = |why: &str| Err((-38_020, format!("block numbers must be in order: {why}")));
         let time = |why: &str| Err((-38_021, format!("block timestamps must be in order: {why}")));
         assert_eq!(plan(&[(Some(54), None)]), number("54 <= 54"));

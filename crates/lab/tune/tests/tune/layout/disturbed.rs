@@ -72,7 +72,7 @@ fn a_default_that_fails_is_told() {
 }
 
 #[test]
-fn what_others_disturb_is_not_out() {
+fn disturbed_layout_stays_in() {
     let known = planted(8, 0);
     let machine = &known.machine;
     let mut near = 0;
@@ -90,7 +90,7 @@ fn what_others_disturb_is_not_out() {
 }
 
 #[test]
-fn what_was_not_compared_is_tried_again() {
+fn uncompared_layout_is_tried_again() {
     let known = planted(8, 0);
     // The default fails in the first round, including its repetition.
     let instead: Instead = |at, layout, default, _| if at > 0 && at < 6 && layout == default { failed() } else { None };
