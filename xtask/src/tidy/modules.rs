@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn circle_is_told_by_its_imports() {
+    fn circle_is_reported_by_its_imports() {
         let files = [
             ("a.rs", "\nuse crate::b;\nuse crate::d;\n"),
             ("b.rs", "use crate::c;\n"),

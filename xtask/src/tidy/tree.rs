@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_from_code() {
+    fn tests_are_distinguished_from_code() {
         let file = |path, text| File::new(path, text);
         assert_eq!(file("crates/base/ring/tests/x.rs", "").tests_from(), Some(1));
         assert_eq!(file("crates/base/ring/src/loom_tests.rs", "").tests_from(), Some(1));

@@ -103,7 +103,7 @@ fn is_sound(setup: &Setup) {
 }
 
 #[test]
-fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
+fn chain_begins_as_requested_and_continues() {
     let mut setup = Setup::new("begin");
     setup.with("consensus.vote", true);
     let in_folder = |name: &str| setup.folder.path().join(name);
@@ -384,7 +384,7 @@ fn the_genesis_of_a_cluster_is_run() {
 }
 
 #[test]
-fn quiet_is_quiet_and_listens_where_it_is_told() {
+fn quiet_node_listens_where_configured() {
     let setup = Setup::new("quiet");
     let port = setup.ports.rpc.to_string();
     let ledger = setup.folder.path().join("elsewhere").display().to_string();

@@ -146,7 +146,7 @@ fn a_load_that_is_stopped_leaves_its_report() {
 }
 
 #[test]
-fn money_that_was_stopped_on_its_way_goes_on() {
+fn interrupted_funding_continues() {
     let setup = Setup::new("load-solana-money");
     let (node, folder) = (setup.start(), setup.folder.path());
     let faucet = setup.ledger().join("faucet.json").display().to_string();

@@ -141,7 +141,7 @@ fn interrupted_profile_is_written() {
 }
 
 #[test]
-fn a_graph_of_next_to_nothing_is_told() {
+fn a_graph_of_next_to_nothing_is_reported() {
     let setup = Setup::new("few");
     let node = setup.start();
     let output = setup.output("profile", &["--duration", "1", "--hz", "1"]);

@@ -33,7 +33,7 @@ fn parts_of(output: &Output) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn scores_are_told_exactly_and_nothing_is_left() {
+fn scores_are_exact_and_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["blake2-256", "sr25519-verify", "ed25519-verify", "disk-random-write", "udp-loopback"];
     let only = names.join(",");
@@ -97,7 +97,7 @@ fn requirements_are_held_against_scores() {
 }
 
 #[test]
-fn mistakes_are_said_before_anything_is_measured() {
+fn mistakes_are_reported_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine.toml"), "# mine\nblake2-265 = \"1 GiB/s\"\n").unwrap();
     fs::write(folder.path().join("unit.toml"), "copy = \"12 s\"\n").unwrap();

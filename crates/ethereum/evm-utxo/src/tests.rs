@@ -306,7 +306,7 @@ fn open(dir: &Path) -> Chain {
 }
 
 #[test]
-fn both_ledgers_and_what_waits_go_on_from_the_folder() {
+fn both_ledgers_and_what_waits_continue_from_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let chain = open(dir.path());
     to_outputs(&chain, 1, 2, 5 * COIN);
@@ -409,7 +409,7 @@ fn both_ledgers_are_another_chains_beginning() {
 }
 
 #[test]
-fn both_ledgers_are_loaded_into_a_chain_that_goes_on() {
+fn both_ledgers_are_loaded_into_a_chain_that_continues() {
     let ((from, genesis), dir) = (dumped(), tempfile::tempdir().unwrap());
     let chain = open(dir.path());
     chain.mine().unwrap();

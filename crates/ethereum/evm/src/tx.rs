@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_signature_touches_nobody_else() {
+    fn bad_signature_affects_no_other() {
         let mut burst = Vec::new();
         for seed in 1..=40 {
             let tx = Tx::signed(legacy(Some(CHAIN), seed), &signer(seed as u8));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_told_until_the_subscription_ends() {
+    fn heads_are_reported_until_the_subscription_ends() {
         let hub = hub(Limits::default());
         let (connection, mut queue) = hub.join();
         let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();

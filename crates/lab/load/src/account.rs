@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back_and_nobody_else_reads_them() {
+    fn keys_are_read_back_and_private() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");

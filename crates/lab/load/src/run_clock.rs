@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_told_by_what_caused_it() {
+    fn lateness_is_reported_by_cause() {
         let timetable = Timetable::new(Instant::now(), 100.0, 1, 0);
         let at = |ms| timetable.first + Duration::from_millis(ms);
         let of = |from, now, node| {

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_told_from_when_measuring_began() {
+    fn times_count_from_the_start_of_measuring() {
         let begin = Instant::now() + Duration::from_secs(10);
         let mut series = Series::default();
         series.push(begin - Duration::from_secs(2), RunSample::default());

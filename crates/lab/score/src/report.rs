@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_cores_and_datagrams_are_told() {
+    fn pairs_of_cores_and_datagrams_are_reported() {
         let between = CoreMatrix {
             cores: vec![0, 1, 4],
             left_out: vec![5],

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_counts_nothing_is_told() {
+    fn a_kernel_that_counts_nothing_is_reported() {
         let none = KernelCounts { at: Instant::now(), busy: 0, stolen: 0, all: 0, ours: 0, waited_us: None };
         for (counted, is_blind) in [(None, true), (Some(none), true), (Some(KernelCounts { all: 7, ..none }), false)] {
             assert_eq!(blind_by(counted.as_ref()).is_some(), is_blind, "{counted:?}");

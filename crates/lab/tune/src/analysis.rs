@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_question_is_said() {
+    fn invalid_request_is_reported() {
         let error = |question: Question| ask(&question).expect_err("wrong").to_string();
         let metric = error(Question { max: vec!["sped".into()], ..question() });
         assert_eq!(metric, "there is no metric `sped`; the metrics are `speed`, `size`");

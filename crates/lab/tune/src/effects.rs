@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_told_apart() {
+    fn options_are_distinguished() {
         let table = study();
         let found = effects(&table, &[Goal::new(0, true)], &[]);
         assert_eq!(found.aliased, [(1, 2)]);

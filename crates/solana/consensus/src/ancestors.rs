@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn confirmed_blocks_are_told_newest_first() {
+    fn confirmed_blocks_are_reported_newest_first() {
         let mut blocks = ConfirmedBlocks::default();
         let id = |slot: u64| BankId { slot, hash: [slot as u8; 32] };
         for slot in (0..2 * CONFIRMED_MAX as u64 + 100).filter(|slot| slot % 2 == 1) {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_do_not_begin_or_end_are_told() {
+    fn blocks_that_do_not_begin_or_end_are_reported() {
         let looks = Cell::new(0);
         let now = || [Some(7), Some(7), None, Some(8)][looks.replace(looks.get() + 1)];
         let (goes_on, stopped) = (|| false, || true);

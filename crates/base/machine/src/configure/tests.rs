@@ -119,7 +119,7 @@ fn a_guest_with_the_defaults_is_ideal() {
 }
 
 #[test]
-fn a_server_is_told_what_to_mend() {
+fn server_settings_get_advice() {
     let reports = look(&server_with_programs(), &wants());
     let of = |stage| commands(&reports, stage);
     assert_eq!(
@@ -263,7 +263,7 @@ fn a_start_of_the_machine_takes_everything_back() {
 }
 
 #[test]
-fn failures_are_told_and_the_rest_is_done() {
+fn failures_are_reported_and_the_rest_is_done() {
     let made = server_with_programs();
     made.program("bin/mount", "echo 'mount: none: not today' >&2; exit 32");
     let before = made.read("proc/mounts");

@@ -75,7 +75,7 @@ fn peers_within_the_bound_are_counted_exactly() {
 
 /// A million spoofed addresses, and three peers that have a tenth of the bytes together.
 #[test]
-fn a_flood_of_addresses_drives_nobody_out_and_all_is_counted() {
+fn flood_of_addresses_evicts_none_and_is_counted() {
     let (mut table, words) = table(PLACES);
     let real = |at: u64| SocketAddr::from(([192, 0, 2, at as u8 + 1], 8001));
     let (mut expected, mut total) = ([Bytes::default(); 3], 0);

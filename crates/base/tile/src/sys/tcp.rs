@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_take_connections_holds_nobody_up() {
+    fn server_without_accept_delays_no_other() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // SAFETY: listen takes no pointers. The queue is shortened to one connection.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);

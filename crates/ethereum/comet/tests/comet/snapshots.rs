@@ -102,7 +102,7 @@ fn info(app: &App) -> (i64, Bytes) {
 }
 
 #[test]
-fn a_node_begins_with_anothers_snapshot_and_goes_on() {
+fn a_node_begins_with_anothers_snapshot_and_continues() {
     let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let (one, other) = (node(Some(folders[0].path()), 4), node(Some(folders[1].path()), 4));
     let in_memory = node(None, 0);

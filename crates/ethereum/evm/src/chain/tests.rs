@@ -325,7 +325,7 @@ fn all_agrees_at_any_instant_in_a_folder() {
 }
 
 #[test]
-fn a_chain_that_nobody_holds_ends_its_thread() {
+fn unreferenced_chain_ends_its_thread() {
     let chain = chain(BlockTime::Every(Duration::from_millis(5)));
     let thread = chain.inner.sequencer.lock().take().expect("it runs");
     drop(chain);
@@ -338,7 +338,7 @@ pub(super) fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<
 }
 
 #[test]
-fn a_folder_goes_on_where_it_ended() {
+fn a_folder_continues_where_it_ended() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     let contract = Address::repeat_byte(0x32);
@@ -389,7 +389,7 @@ fn a_folder_of_another_chain_or_in_use_is_refused() {
 }
 
 #[test]
-fn the_times_of_blocks_are_told_once() {
+fn the_times_of_blocks_are_reported_once() {
     let chain = chain(BlockTime::Manual);
     let hashes = accepted(chain.submit(vec![transfer(1, 0), transfer(2, 0)]));
     assert_eq!(hashes.len(), 2);
@@ -600,7 +600,7 @@ fn code_that_is_half_a_delegation_is_code() {
 }
 
 #[test]
-fn a_block_time_that_nobody_can_wait_for_is_refused() {
+fn absurd_block_time_is_refused() {
     let chain = chain(BlockTime::Manual);
     for wrong in [Duration::ZERO, Duration::from_secs(u64::MAX), Duration::MAX] {
         assert!(matches!(chain.set_block_time(BlockTime::Every(wrong)), Err(ChainError::Interval)), "{wrong:?}");

@@ -437,7 +437,7 @@ proptest! {
 }
 
 #[test]
-fn each_error_is_said_as_geth_says_it() {
+fn each_error_matches_geths_words() {
     let world = World::new(3, 10_000_000);
     let pool = pool(|config| (config.min_tip, config.gap) = (1, 2));
     let plain = |change: fn(&mut TxLegacy)| legacy(0, change);

@@ -652,7 +652,7 @@ fn a_base_of_a_block_that_is_no_more_is_not_believed() {
 }
 
 #[test]
-fn only_the_last_records_are_kept_and_the_set_goes_on_from_them() {
+fn last_records_are_kept_and_continued() {
     let dir = tempfile::tempdir().unwrap();
     let head = Head { number: 0, hash_of: &|_| None, commitment: None };
     let ledger = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();

@@ -116,7 +116,7 @@ fn a_block_lists_what_it_did_with_outputs() {
 }
 
 #[test]
-fn an_asset_is_issued_and_told_of() {
+fn issued_asset_is_reported() {
     let node = Node::new(BlockTime::Manual);
     receive(&node, 1, 5_000_000);
     let issue = Action::Issue { code: "BEANS".into(), decimals: 2, open: true, issuer: owner(1), amount: 100_000 };
@@ -173,7 +173,7 @@ fn errors_are_named() {
 }
 
 #[test]
-fn outputs_are_told_with_their_block() {
+fn outputs_are_reported_with_their_block() {
     let node = Node::new(BlockTime::Manual);
     let done = AtomicBool::new(false);
     let owner = owner(1).to_string();

@@ -89,7 +89,7 @@ fn a_simulated_block_is_the_one_that_is_made() {
 }
 
 #[test]
-fn transfers_and_logs_are_told() {
+fn transfers_and_logs_are_reported() {
     let node = Node::new(BlockTime::Instant);
     let logs = node.deploy(1, 0, LOGS);
     let calls = json!([
@@ -121,7 +121,7 @@ fn transfers_and_logs_are_told() {
 }
 
 #[test]
-fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
+fn failed_calls_are_reported_and_invalid_ones_refuse_all() {
     let node = Node::new(BlockTime::Instant);
     let reverts = node.deploy(1, 0, REVERTS);
     let loops = node.deploy(1, 1, LOOPS);

@@ -73,7 +73,7 @@ impl Client {
 }
 
 #[test]
-fn heads_logs_and_pending_transactions_are_told() {
+fn heads_logs_and_pending_transactions_are_reported() {
     let node = Node::new(BlockTime::Manual);
     let mut client = Client::new(&node);
     assert_eq!(client.call("eth_chainId", json!([])), "0x7a69");

@@ -257,7 +257,7 @@ fn compressed_logs_and_long_lines() {
 }
 
 #[test]
-fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
+fn node_without_the_requested_history_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut database = Database::open(&folder.path().join("load.db")).unwrap();
     let mut ask = |node: Blocks| {

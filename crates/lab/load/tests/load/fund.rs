@@ -100,7 +100,7 @@ fn poor_funder_is_named_with_the_needed_sum() {
 }
 
 #[test]
-fn whose_money_is_taken_is_said() {
+fn payer_is_named() {
     let mut scene = scene(3, Manners { pays: true, block_ms: 20, ..Manners::default() });
     scene.rich = generate(1).unwrap().remove(0);
     let said = RefCell::new(vec![]);

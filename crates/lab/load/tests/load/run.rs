@@ -79,7 +79,7 @@ fn a_node_that_behaves_includes_all() {
 }
 
 #[test]
-fn receipts_are_asked_for_one_by_one_where_those_of_blocks_are_not_told() {
+fn receipts_are_fetched_singly_without_block_receipts() {
     let manners = Manners { no_block_receipts: true, stranger_fails: true, ..Manners::default() };
     let report = scene(4, manners).counted(3).run();
     assert_eq!((report.included, report.receipts_seen, report.failed), (12, 12, Some(0)));
@@ -200,7 +200,7 @@ fn transaction_without_pool_room_counts_as_unsent() {
 }
 
 #[test]
-fn a_refusal_is_counted_once_and_the_rest_goes_on() {
+fn a_refusal_is_counted_once_and_the_rest_continues() {
     let scene = scene(4, Manners { refuses_every: 7, ..Manners::default() }).counted(12);
     let report = scene.run();
     // A refused transaction is sent again unchanged until a block contains it.
@@ -351,7 +351,7 @@ fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
 }
 
 #[test]
-fn a_slow_node_is_late_and_that_is_told() {
+fn late_node_is_reported() {
     let mut scene = scene(8, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
     scene.asked.pace.rate = Some(200.0);
     scene.asked.timing.duration = Duration::from_secs(3);

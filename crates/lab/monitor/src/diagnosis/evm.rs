@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_rest_are_told() {
+    fn gaps_and_rest_are_reported() {
         let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
         assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
         let one = diagnose(&sample(0.0, 0.0, EvmSample { queued: 1, ..EvmSample::default() }, &[]));

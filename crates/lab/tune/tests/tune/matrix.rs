@@ -126,7 +126,7 @@ fn verdict(report: &Report, build: &str) -> Verdict {
 }
 
 #[test]
-fn two_by_two_builds_are_told_apart_and_one_is_recommended() {
+fn four_builds_are_ranked_and_one_recommended() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}");
     let (report, printed) = project.study(&text, false, NEVER, &calm);
@@ -181,7 +181,7 @@ fn shuffles() -> bool {
 }
 
 #[test]
-fn a_study_that_was_stopped_goes_on_to_the_same_rows() {
+fn a_study_that_was_stopped_continues_to_the_same_rows() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}");
     let mut wanted = None;
@@ -342,7 +342,7 @@ fn hang_is_ended_and_useless_output_reported() {
 }
 
 #[test]
-fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
+fn disturbed_runs_are_done_again_and_a_busy_machine_is_reported() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}").replace("layouts = 2", "layouts = 0");
     let error = project.study(&text, false, NEVER, &|_| Some("others".into())).0.expect_err("busy");

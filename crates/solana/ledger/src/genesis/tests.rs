@@ -298,7 +298,7 @@ fn accounts_out_of_order_are_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_told_from_a_missing_one() {
+fn a_damaged_file_is_distinguished_from_a_missing_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GENESIS_NAME);
     let error = Genesis::load(&path).unwrap_err();

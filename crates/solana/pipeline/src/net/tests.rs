@@ -268,7 +268,7 @@ fn a_port_in_use_is_named() {
 
 /// Bytes by peer add up to the tile's bytes, and to what the link carries.
 #[test]
-fn bytes_are_told_by_peer_in_both_directions() {
+fn bytes_are_reported_by_peer_in_both_directions() {
     let mut rig = rig(&[NET_QUIC]);
     let to = addr(&mut rig, PortKind::Quic);
     let senders = [sender(), sender(), sender()];

@@ -200,7 +200,7 @@ fn a_bank_gets_no_more_than_it_can_have() {
 }
 
 #[test]
-fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
+fn full_pool_blocks_producers_if_configured() {
     let mut rig = rig(Config { capacity: 2, hold_when_full: true, ..small() });
     for tag in 1..6 {
         give(&mut rig, tag, &transfer(9, 20 + tag as u8, &[]));

@@ -366,7 +366,7 @@ fn tower_gets_the_hashes_it_asked_for() {
 }
 
 #[test]
-fn hashes_that_nobody_asked_for_are_dropped() {
+fn unsolicited_hashes_are_dropped() {
     let mut bench = Bench::new();
     let nonce = bench.ask_ancestors(9);
     let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();

@@ -416,7 +416,7 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
 }
 
 #[test]
-fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_have() {
+fn rebuilt_block_gives_way_to_the_version_of_others() {
     let [one, other] = [5, 6].map(|mark| block(9, 8, 4, mark));
     let mut receiver = receiver(4, 8);
     fill(&mut receiver, &one[0]).unwrap();

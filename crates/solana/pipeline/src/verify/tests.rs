@@ -68,7 +68,7 @@ fn each_drop_is_counted() {
 }
 
 #[test]
-fn each_drop_is_told_under_its_signature() {
+fn each_drop_is_reported_under_its_signature() {
     let fates = Arc::new(DropTable::new(100, 7));
     let mut rig = rig_that_tells(DropLog::new(fates.clone()));
     let (good, malformed, mut forged) = (transfer(1), &transfer(2)[..100], transfer(3));

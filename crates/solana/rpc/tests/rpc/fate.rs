@@ -46,7 +46,7 @@ fn landed_transaction_is_found_despite_dropped_copies() {
 }
 
 #[test]
-fn a_drop_is_told_with_its_counter_reason_and_hint() {
+fn a_drop_is_reported_with_its_counter_reason_and_hint() {
     let chain = Chain::new();
     let signature = signature_of(&chain.transfer(0, &address(20), 7));
     note(&chain, &signature, DropReason::BankOther, Some(TransactionError::InvalidAccountForFee));
@@ -66,7 +66,7 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
 
 /// Refusals by the RPC are reported like drops by a tile, and a transaction sent in vain is not resent.
 #[test]
-fn refusals_of_the_rpc_are_told() {
+fn refusals_of_the_rpc_are_reported() {
     let chain = Chain::new();
     let send = |bytes: &[u8], skip: bool| {
         chain.ask("sendTransaction", json!([base64(bytes), { "encoding": "base64", "skipPreflight": skip }]))

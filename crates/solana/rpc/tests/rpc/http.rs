@@ -157,7 +157,7 @@ fn a_batch_has_an_end() {
 }
 
 #[test]
-fn an_address_that_asks_too_often_is_told() {
+fn exceeded_rate_is_reported() {
     let chain = Chain::with(Limits { requests_per_second: 5, ..Limits::default() }, true);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
     assert!((0..5).all(|_| post(chain.http(), &request).status == 200));
@@ -230,7 +230,7 @@ fn one_connection_serves_many_requests() {
 }
 
 #[test]
-fn slow_clients_are_let_go_and_hold_nobody_up() {
+fn slow_clients_are_dropped_and_delay_no_other() {
     let patience = Duration::from_secs(2);
     let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
     let mut silent = connect(chain.http());
@@ -272,7 +272,7 @@ fn a_client_that_takes_no_answer_is_let_go() {
 }
 
 #[test]
-fn connections_over_the_limit_are_told_so_and_closed() {
+fn excess_connections_get_the_reason_and_are_closed() {
     let limits = Limits { http_connections: 2, websocket_connections: 0, ..Limits::default() };
     let chain = Chain::with(limits, true);
     let held = [unread_answer(&chain), unread_answer(&chain)];
@@ -389,7 +389,7 @@ fn an_address_has_its_share_of_connections() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn port_in_use_is_reported_with_advice() {
     let chain = Chain::new();
     for (index, taken) in [chain.http(), chain.server.websocket_addr()].into_iter().enumerate() {
         let mut config = RpcConfig::new("127.0.0.1:0".parse().unwrap());

@@ -41,7 +41,7 @@ fn rates_are_those_of_the_genesis() {
 }
 
 #[test]
-fn rewards_are_told_by_block_and_by_address() {
+fn rewards_are_reported_by_block_and_by_address() {
     let mut chain = chain();
     for _ in 1..32 {
         chain.recorded_slot();

@@ -143,7 +143,7 @@ fn malformed_transaction_gets_the_reason() {
 }
 
 #[test]
-fn a_full_pipeline_is_told_and_counted() {
+fn a_full_pipeline_is_reported_and_counted() {
     let chain = Chain::new();
     chain.full.store(true, std::sync::atomic::Ordering::Relaxed);
     let bytes = chain.transfer(0, &address(1), 1);

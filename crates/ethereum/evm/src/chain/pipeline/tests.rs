@@ -361,7 +361,7 @@ impl Disk for Panics {
 }
 
 #[test]
-fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
+fn panic_while_sealing_wakes_all_waiters() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = Chain::open(ChainConfig { dir: Some(dir.path().to_owned()), ..config(1) }).expect("it opens");
     chain.mine().expect("made");

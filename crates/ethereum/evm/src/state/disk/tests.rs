@@ -98,7 +98,7 @@ fn a_state_closed_and_opened_is_the_same_with_its_window_and_can_go_back() {
 }
 
 #[test]
-fn a_log_cut_anywhere_opens_at_the_last_whole_block_and_goes_on() {
+fn truncated_log_opens_at_the_last_whole_block() {
     let (dir, log, ends) = written(6, true);
     let bytes = std::fs::read(&log).expect("the log is there");
     let roots: Vec<B256> = (0..=7).map(|number| model(number).head().state_root()).collect();

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_filled_and_time_goes_on() {
+    fn gaps_are_filled_and_time_continues() {
         assert_eq!(plan(&[(None, None), (None, Some(600)), (None, None)]), Ok(vec![(55, 552), (56, 600), (57, 612)]));
         assert_eq!(plan(&[(Some(57), None)]), Ok(vec![(55, 552), (56, 564), (57, 576)]));
         assert_eq!(plan(&[(Some(310), None)]).map(|all| all.len()), Ok(256));

@@ -243,7 +243,7 @@ fn everybody_gets_money_and_nothing_is_paid_twice() {
 }
 
 #[test]
-fn an_airdrop_pays_where_nobody_else_does() {
+fn airdrop_pays_without_a_funder() {
     let scene = scene(1, Manners::default());
     let (accounts, amount) = (generate(30).unwrap(), 5_000_000);
     assert_eq!(fund(&node(&scene.stub.url), None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap(), 30);
@@ -264,7 +264,7 @@ fn an_airdrop_pays_where_nobody_else_does() {
 }
 
 #[test]
-fn an_airdrop_is_asked_for_anew_only_when_no_block_can_have_it() {
+fn airdrop_is_repeated_only_after_expiry() {
     for (manners, airdrops) in [
         (Manners { airdrop_unanswered: true, ..Manners::default() }, 1),
         (Manners { airdrop_lost: true, life: 30, ..Manners::default() }, 2),

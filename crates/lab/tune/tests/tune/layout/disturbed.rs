@@ -63,7 +63,7 @@ fn a_machine_that_stays_busy_ends_it() {
 }
 
 #[test]
-fn a_default_that_fails_is_told() {
+fn a_default_that_fails_is_reported() {
     let known = planted(8, 0);
     let of = |instead: Instead| found(&known.machine, budget(1), instead).0;
     assert_eq!(of(|_, _, _, _| failed()), Err(SearchError::Default("a wall".into())));
@@ -107,7 +107,7 @@ fn uncompared_layout_is_tried_again() {
 }
 
 #[test]
-fn why_there_is_no_verdict_is_said_as_it_was() {
+fn reason_without_a_verdict_is_reported_unchanged() {
     let known = planted(8, 0);
     let machine = &known.machine;
     let budget = Budget { trials: 16, ..budget(1) };

@@ -167,7 +167,7 @@ fn where_all_layouts_are_equal_the_default_stays() {
 }
 
 #[test]
-fn for_a_gain_that_nobody_notices_the_default_stays() {
+fn negligible_gain_keeps_the_default() {
     // Others seem better at first, but by next to nothing; another limit bounds the rate, so runs differ by less.
     let machine = flat(2);
     let found = |first: f64, later: f64, least_gain: f64| {
@@ -230,7 +230,7 @@ fn with_the_fewest_runs_another_layout_is_tried() {
 }
 
 #[test]
-fn a_stopped_search_goes_on_to_the_same_answer() {
+fn a_stopped_search_continues_to_the_same_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let known = planted(16, 3);
     let machine = &known.machine;

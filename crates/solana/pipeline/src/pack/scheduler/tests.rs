@@ -726,7 +726,7 @@ fn expiry_reaches_transactions_wherever_they_stand() {
 }
 
 #[test]
-fn accounts_that_nobody_may_write_need_no_lock() {
+fn read_only_accounts_need_no_lock() {
     let mut w = CheckedScheduler::new(config());
     w.begin();
     for n in 0..2 {

@@ -404,7 +404,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
 }
 
 #[test]
-fn broken_disk_stops_the_tile_and_is_said() {
+fn broken_disk_stops_the_tile_and_is_reported() {
     let mut trial = Trial::new();
     trial.commands();
     trial.disk.lock().fault = Some(io::ErrorKind::PermissionDenied);
