@@ -185,7 +185,7 @@ pub enum Mistake {
     Syntax {
         /// The invalid part.
         part: String,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: String,
     },
     /// The string leaves tiles without a place.

@@ -7,9 +7,9 @@
 //!         counted
 //! source  `eth/filters` of go-ethereum 1.16
 //!
-//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it goes on
-//! where the chain does. Two concurrent requests for one filter are answered one after the other. What could not be
-//! delivered is delivered by the next request.
+//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it
+//! continues where the chain does. Two concurrent requests for one filter are answered one after the other. The next
+//! request delivers what could not be delivered.
 
 use std::collections::HashMap;
 use std::sync::Arc;

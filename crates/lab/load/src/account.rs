@@ -42,7 +42,7 @@ pub enum AccountError {
         path: PathBuf,
         /// Index of the account, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: String,
     },
     /// The file holds keys for another chain.

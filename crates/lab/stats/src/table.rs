@@ -39,7 +39,7 @@ pub enum TableError {
     Value {
         /// Number of the line.
         line: u64,
-        /// What is wrong with it.
+        /// A description of the fault.
         error: UnitError,
     },
     /// A build or a metric has no name.

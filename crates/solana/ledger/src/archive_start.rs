@@ -155,7 +155,7 @@ fn check(genesis: &Genesis, fields: &BankFields) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The hard forks of the chain that goes on from the bank: its own, and the configured ones after it.
+/// The hard forks of the chain that continues from the bank: its own, and the configured ones after it.
 fn hard_forks(configured: &[u64], fields: &BankFields) -> Result<Vec<u64>, Fault> {
     continued(fields.slot, &fields.hard_forks, configured).map_err(|why| match why {
         HardForkError::Contradiction { found, declared, .. } => Fault::HardForks { found, configured: declared },

@@ -69,9 +69,9 @@ pub struct NetworkFaults {
     pub mute: Option<usize>,
     /// Nothing that is sent to this node arrives.
     pub deaf: Option<usize>,
-    /// Of shreds that this node sends, so many in a thousand go to nobody.
+    /// A node, and how many in a thousand of the shreds that it sends are withheld.
     pub withhold: Option<(usize, u64)>,
-    /// Of shreds that this node sends, so many in a thousand are changed.
+    /// A node, and how many in a thousand of the shreds that it sends are changed.
     pub garbage: Option<(usize, u64)>,
 }
 

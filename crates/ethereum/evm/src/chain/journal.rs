@@ -44,7 +44,7 @@ impl Journal {
             let here = pool.holds(taken.iter().map(|tx| &tx.hash));
             taken.iter().zip(here).filter(|(_, here)| *here).for_each(|(tx, _)| put_taken(tx, pool, out));
         })?;
-        // On a chain without blocks only this place can shrink the file. The transactions are stored all the same.
+        // On a chain without blocks only this place can shrink the file. The transactions are stored anyway.
         if let Err(error) = self.shrink(pool) {
             tracing::error!(%error, "the pool's file keeps what nobody needs any more");
         }

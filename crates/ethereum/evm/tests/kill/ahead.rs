@@ -39,7 +39,7 @@ fn transfer(from: u8, nonce: u64) -> SharedTx {
     Arc::new(Tx::with_sender(tx.into_signed(Tx::impersonated_signature(&sender)).into(), sender))
 }
 
-/// The nonce that an account goes on with: all below it are in blocks, or wait.
+/// The nonce that an account continues with: all below it are in blocks, or wait.
 fn next(chain: &Chain, from: u8) -> u64 {
     let nonce = chain.view().account(&account(from)).map_or(0, |account| account.nonce);
     chain.pool().next_nonce(&account(from), nonce)

@@ -189,7 +189,7 @@ fn failures_are_errors_where_the_node_says_it_is_hardhats() {
     let words = "Error: VM Exception while processing transaction: reverted with reason string 'no way'";
     assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!(words)));
     assert_eq!((&error["data"]["message"], &error["data"]["data"]), (&json!(words), &json!(data)));
-    // It is in a block all the same.
+    // It is in a block anyway.
     let receipt = node.call("eth_getTransactionReceipt", json!([error["data"]["txHash"]]));
     assert_eq!(receipt["status"], "0x0");
     let raw = |nonce, to: &str, input: &[u8]| {

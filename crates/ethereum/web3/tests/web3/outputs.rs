@@ -109,7 +109,7 @@ fn a_block_lists_what_it_did_with_outputs() {
     let [came] = &listed[1].as_array().unwrap()[..] else { panic!("one") };
     assert_eq!((&came["kind"], &came["outputs"]), (&json!("received"), &json!("0x1")));
     assert!(node.call("eth_getTransactionByHash", json!([came["transaction"]]))["hash"] == came["transaction"]);
-    // The chain's own JSON-RPC counts none of them in the block, and has it all the same.
+    // The chain's own JSON-RPC counts none of them in the block, and has it anyway.
     let shown = node.call("eth_getBlockByNumber", json!([format!("{sent_in:#x}"), false]));
     assert_eq!(shown["transactions"], json!([]));
     assert_eq!([block(0), block(sent_in + 9)], [json!([]), json!([])]);

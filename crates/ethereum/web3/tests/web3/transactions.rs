@@ -483,7 +483,7 @@ fn a_transaction_can_be_sent_for_its_receipt() {
 #[test]
 fn slow_reads_run_beside_the_answering_threads() {
     let dir = tempfile::tempdir().unwrap();
-    // No place for anything that takes long: what is answered all the same is answered at once.
+    // No place for anything that takes long: what is answered anyway is answered at once.
     let node = Node::in_folder(dir.path(), |config| {
         config.limits.heavy_at_once = 0;
         config.limits.heavy_time = Duration::from_millis(10);

@@ -14,7 +14,7 @@ use hearth_wire::base58::encode_32;
 pub struct ArchiveError {
     /// The archive.
     pub file: PathBuf,
-    /// What is wrong.
+    /// A description of the fault.
     pub fault: Fault,
 }
 
@@ -79,7 +79,7 @@ pub enum Fault {
     Storage {
         /// The slot in the file's name.
         slot: u64,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: &'static str,
     },
     /// Two places name different slots.

@@ -18,7 +18,7 @@ use hearth_wire::transfer::{TRANSFER_SIZE, TransferTemplate};
 use crate::links::BENCHG_BENCHS;
 
 hearth_tile::counters! {
-    /// What benchg counts.
+    /// The counters of benchg.
     pub struct Counters {
         /// Transfers signed to be sent.
         signed: Counter,

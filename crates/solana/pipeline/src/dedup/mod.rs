@@ -19,7 +19,7 @@ use crate::links::{AGAIN, DEDUP_PACK};
 use crate::tag_cache::TagCache;
 
 hearth_tile::counters! {
-    /// What dedup counts.
+    /// The counters of dedup.
     pub struct Counters {
         /// Transactions passed on to pack.
         forwarded: Counter,

@@ -30,7 +30,7 @@ use server::ANSWERS_MAX;
 pub use server::{PingDraft, Reply, Server};
 
 hearth_tile::counters! {
-    /// What rserve counts.
+    /// The counters of rserve.
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
@@ -66,7 +66,7 @@ hearth_tile::counters! {
 /// it.
 const UNSIGNED_MAX: usize = 64;
 
-/// What rserve is built from.
+/// The configuration of rserve.
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.

@@ -44,7 +44,7 @@ use crate::links::{
 use recorder::Recorder;
 
 hearth_tile::counters! {
-    /// What store counts.
+    /// The counters of store.
     pub struct Counters {
         /// FEC sets appended to the block store.
         sets: Counter,

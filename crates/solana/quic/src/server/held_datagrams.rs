@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(held.bytes(), 0, "what nobody holds is not entered");
     }
 
-    /// Datagrams of which the first is never read: the others are found all the same, and what is held stays within
+    /// Datagrams of which the first is never read: the others are found anyway, and what is held stays within
     /// the limit.
     #[test]
     fn datagram_behind_a_slow_one_is_found() {

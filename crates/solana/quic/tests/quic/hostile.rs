@@ -118,7 +118,7 @@ fn unfinished_streams_are_stopped_and_counted() {
     world.run_until(Duration::from_secs(4), |w| w.raw(n).stopped == 100);
     assert_eq!(world.server.counters().streams_timed_out, 100);
     still_serves(&mut world, honest);
-    // The peer may go on with streams that it finishes.
+    // The peer may continue with streams that it finishes.
     world.raw(n).send(&[9; 77], true);
     world.run_until(SOON, |w| w.received.last().unwrap().1 == [9; 77]);
 }

@@ -1,4 +1,4 @@
-//! Archives of a chain that goes on.
+//! Archives of a chain that continues.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

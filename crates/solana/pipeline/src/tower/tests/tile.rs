@@ -224,7 +224,7 @@ fn news_waits_while_replay_has_no_room() {
     votes(1..=depth, &mut trial);
     votes(depth + 1..=2 * depth - 20, &mut trial);
     assert!(trial.rig.backpressure().0, "it waits for replay");
-    // Frags of replay and sign are read all the same.
+    // Frags of replay and sign are read anyway.
     for _ in 0..3 * DEPTH {
         trial.give(&Event::Backlog(true), 100);
         trial.rig.run();
