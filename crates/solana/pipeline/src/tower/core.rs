@@ -29,7 +29,7 @@ use super::saved::{Files, SavedError};
 use super::votes::{self, VoteReader};
 use crate::identity::IdentityWatch;
 use crate::voters::Voters;
-use identity::Leaving;
+use identity::IdentityChange;
 
 mod identity;
 
@@ -208,7 +208,7 @@ pub struct Core {
     wanted: BTreeSet<u64>,
     /// Where the operator asks for another identity, if that is possible, and a change that is under way.
     identity: Option<IdentityWatch>,
-    leaving: Option<Leaving>,
+    leaving: Option<IdentityChange>,
     /// When the operator was last warned of votes that were cast elsewhere.
     warned_at: Option<Duration>,
     out: Vec<Output>,
