@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_at_once_is_told_with_its_log() {
+    fn a_program_that_ends_at_once_is_reported_with_its_log() {
         let folder = crate::run::TempFolder::new("node").unwrap();
         let error = Node::start(Path::new("ls"), folder.path(), free_ports().unwrap()).err().unwrap();
         assert!(error.contains("exit status: 2") && error.contains("--config"), "{error}");

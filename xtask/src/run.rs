@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_seen_line_by_line_and_failure_is_told() {
+    fn output_is_seen_line_by_line_and_failure_is_reported() {
         let mut seen = Vec::new();
         let mut command = Command::new("sh");
         let result = run_seeing(command.args(["-c", "echo one; echo $TWO; exit 3"]).env("TWO", "two"), |line| {

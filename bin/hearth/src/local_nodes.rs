@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_run_is_told_with_those_that_do() {
+    fn absent_node_is_reported_with_running_ones() {
         let message = no_node_text("evm-8546", &["bench".into(), "evm-8545".into()]);
         assert_eq!(
             message,

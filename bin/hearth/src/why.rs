@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_signature_is_said_once() {
+    fn missing_signature_is_reported_once() {
         let said = WhyError::Signature("abc".into(), decode_64("abc").unwrap_err()).to_string();
         assert_eq!(said.matches("64 bytes").count(), 1, "{said}");
     }

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_shows_what_it_said_last() {
+    fn failed_run_shows_its_last_output() {
         let (folder, url) = (TempFolder::new("soak-ethereum-test").unwrap(), "http://127.0.0.1:1");
         let why = load(Path::new("/bin/ls"), folder.path(), url, &["--no-such-option"]).unwrap_err();
         assert!(why.contains("ends with exit status: 2") && why.contains("/bin/ls"), "{why}");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_short_is_said() {
+    fn shortfall_is_reported() {
         let found = |ours: Value, anvil: f64| {
             let pairs = [("transfer hearth".to_owned(), ours), ("transfer anvil".to_owned(), of(anvil, 0))];
             judge(pairs.into_iter().collect())

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_and_what_is_missing_is_told() {
+    fn refused_and_missing_values_are_reported() {
         let line = |name: &str, count: u64| format!("hearth_gossip_{name}_total{{tile=\"gossip:0\"}} {count}\n");
         let good: String =
             REFUSED.iter().map(|name| line(name, 0)).chain(DONE.iter().map(|name| line(name, 7))).collect();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_inside_or_is_a_test_is_no_import() {
+    fn tests_and_inner_paths_are_no_imports() {
         for (path, text) in [
             ("a.rs", "use crate::a::b;"),
             ("a.rs", "pub(crate) use b::B;"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn circle_is_told_by_its_imports() {
+    fn circle_is_reported_by_its_imports() {
         let files = [
             ("a.rs", "\nuse crate::b;\nuse crate::d;\n"),
             ("b.rs", "use crate::c;\n"),

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cargo_says_is_read() {
+    fn metadata_of_cargo_is_read() {
         let metadata = r#"{"packages": [{"name": "hearth-tile", "license": "Apache-2.0", "features": {"huge": []},
             "dependencies": [{"name": "hearth-ring", "kind": null}, {"name": "proptest", "kind": "dev"}],
             "manifest_path": "/a/hearth/crates/base/tile/Cargo.toml"}], "workspace_root": "/a/hearth"}"#;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_from_code() {
+    fn tests_are_distinguished_from_code() {
         let file = |path, text| File::new(path, text);
         assert_eq!(file("crates/base/ring/tests/x.rs", "").tests_from(), Some(1));
         assert_eq!(file("crates/base/ring/src/loom_tests.rs", "").tests_from(), Some(1));

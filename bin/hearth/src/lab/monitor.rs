@@ -21,12 +21,12 @@ use crate::local_nodes;
 /// `hearth monitor`
 #[derive(Args)]
 pub struct Options {
-    /// The file.
+    /// The configuration file.
     #[command(flatten)]
     pub config: ConfigFile,
     /// Which node to watch, by the `name` of its configuration. Without this: the node of `--config` (`hearth` where
-    /// there is none) if it runs, or else a running `hearth bench`, or else, without `--config`, any that runs. Where
-    /// others run beside it, they are named.
+    /// there is none) if it runs, or else a running `hearth bench`, or else, without `--config`, any that runs. If
+    /// other nodes run too, they are named.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
     /// Print this many snapshots, one a second, and end; 0: until Ctrl-C, full-screen on a terminal.
@@ -52,7 +52,7 @@ pub enum MonitorError {
     /// The file of `--json` cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The node went away.
+    /// The node has ended.
     #[error("the node is gone (pid {0})")]
     Gone(u32),
 }
@@ -148,7 +148,7 @@ fn screen(rated: &mut NodeRates, note: Option<String>, stop: &StopSignal) -> Res
     Ok(())
 }
 
-/// Where the lines of JSON go.
+/// The destination of the JSON lines.
 enum JsonLines<'a> {
     Lines(&'a CommandOutput),
     File(&'a Path, File),
@@ -185,7 +185,7 @@ fn lines(rated: &mut NodeRates, options: &Options, stop: &StopSignal, say: &Comm
         }
         let Some(Second { sample, diagnosis }) = rated.next()? else { continue };
         let (is_gone, pid) = (!sample.alive, sample.pid);
-        // Once is enough while it is waited for.
+        // Print the notice once while waiting for the node.
         if is_gone && waits {
             continue;
         }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_runs_beside_is_named() {
+    fn other_running_nodes_are_named() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         assert_eq!(others(&names(&["hearth"]), "hearth"), None);
         let notice = others(&names(&["bench", "hearth"]), "hearth").unwrap();

@@ -76,7 +76,7 @@ fn the_page_has_every_metric_once() {
 }
 
 #[test]
-fn what_the_dashboard_and_the_alerts_name_is_served() {
+fn metrics_of_dashboard_and_alerts_are_served() {
     let samples = samples();
     for path in ["config/grafana-dashboard.json", "config/alerts.yml", "config/alerts.test.yml", "docs/observing.md"] {
         let text = text_of(path);

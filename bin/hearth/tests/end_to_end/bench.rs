@@ -179,7 +179,7 @@ fn json_on_standard_output_is_alone_there() {
 }
 
 #[test]
-fn a_bench_that_nobody_reads_ends() {
+fn bench_without_a_reader_ends() {
     let setup = Setup::new("unread");
     let status = ends_when_unread(setup.command("bench").args(["--duration", "600", "--warmup", "600"]), "   1 s ");
     assert!(status.success(), "{status}");

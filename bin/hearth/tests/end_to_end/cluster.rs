@@ -20,7 +20,7 @@ fn simulate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) 
 }
 
 #[test]
-fn a_simulation_is_told_as_table_json_and_page() {
+fn a_simulation_is_reported_as_table_json_and_page() {
     let folder = tempfile::tempdir().unwrap();
     let options =
         ["--nodes", "60", "--rate", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];

@@ -314,7 +314,7 @@ fn where_one_node_does_not_come_up_none_is_left() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn mistakes_are_reported_before_anything_starts() {
     let cluster = Cluster::new("mistaken");
     let map = cluster.folder.path().join("map.toml");
     fs::write(&map, "region = []\n").expect("written");

@@ -80,7 +80,7 @@ fn stakes_can_be_delegated_at_any_time() {
 }
 
 #[test]
-fn who_waits_for_another_blockhash_gets_it() {
+fn waiting_for_another_blockhash_starts_a_slot() {
     let mut setup = Setup::new("demand-hash");
     setup.with("consensus.vote", true);
     let node = setup.start_with(&["--slots-on-demand"]);

@@ -109,7 +109,7 @@ fn is_sound(setup: &Setup) {
 }
 
 #[test]
-fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
+fn chain_begins_as_requested_and_continues() {
     let mut setup = Setup::new("begin");
     setup.with("consensus.vote", true);
     let in_folder = |name: &str| setup.folder.path().join(name);
@@ -171,7 +171,7 @@ fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
 }
 
 #[test]
-fn what_goes_before_something_else_is_said() {
+fn precedence_of_options_is_reported() {
     let mut setup = Setup::new("notices");
     let in_folder = |name: &str| setup.folder.path().join(name).display().to_string();
     let (memo, poor) = (in_folder("memo.so"), in_folder("poor.json"));
@@ -428,7 +428,7 @@ fn the_genesis_of_a_cluster_is_run() {
 }
 
 #[test]
-fn quiet_is_quiet_and_listens_where_it_is_told() {
+fn quiet_node_listens_where_configured() {
     let setup = Setup::new("quiet");
     let port = setup.ports.rpc.to_string();
     let ledger = setup.folder.path().join("elsewhere").display().to_string();

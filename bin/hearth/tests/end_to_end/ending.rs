@@ -132,7 +132,7 @@ fn takes_signals(pid: u32) -> Result<(), String> {
 }
 
 #[test]
-fn what_cannot_stop_is_named_and_ended() {
+fn unstoppable_part_is_named_and_ended() {
     let setup = Setup::new("stuck");
     let mut evm = hearth();
     evm.args(["evm", "run", "--rpc-port", "0"]);

@@ -360,7 +360,7 @@ fn the_state_file_carries_accounts_over() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let fails = |arguments: &[&str], code: i32, words: &str| {

@@ -31,14 +31,14 @@ pub fn are_told(
     (landed, copies): (&[u8], u64),
     failed: &[u8],
 ) {
-    drops_are_told(setup, rpc, dropped);
+    drops_are_reported(setup, rpc, dropped);
     landed_in_spite_of_copies(setup, rpc, landed, copies);
     landed_with_an_error(rpc, failed);
     let (code, said) = why(setup, &signature_of(failed));
     assert!(code == Some(3) && said.trim_end().ends_with('.'), "{said}");
 }
 
-fn drops_are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
+fn drops_are_reported(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
     for (counter, transactions) in ends {
         let signatures: Vec<&[u8]> = transactions.iter().filter_map(|bytes| signature_in(bytes)).collect();
         assert!(signatures.len() >= transactions.len() / 2, "{counter}");

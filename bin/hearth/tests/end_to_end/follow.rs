@@ -204,7 +204,7 @@ fn a_node_that_joins_takes_a_snapshot_of_a_peer() {
 
 /// Before its 32nd vote a node has rooted nothing: its blocks on disk may be on a fork that the cluster abandons.
 #[test]
-fn a_leader_that_is_killed_holds_no_more_for_final_than_it_had_and_goes_on() {
+fn killed_leader_keeps_its_root_and_continues() {
     let (setup, _) = leader("unrooted");
     let finalized = |node: &Node| node.rpc().call("getSlot", json!([{ "commitment": "finalized" }])).as_u64().unwrap();
     let root = setup.ledger().join("root.bin");

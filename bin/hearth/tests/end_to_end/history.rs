@@ -56,7 +56,7 @@ fn check_block(rpc: Rpc, found: &Value, signature: &str) {
 }
 
 #[test]
-fn what_landed_is_told_by_every_method_and_after_a_kill() {
+fn every_method_finds_landed_transactions_after_a_kill() {
     let setup = Setup::new("history");
     let node = setup.start();
     let rpc = node.rpc();

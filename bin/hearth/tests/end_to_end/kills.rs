@@ -1,4 +1,4 @@
-//! Kills under load at random moments, repeatedly: every confirmed transaction survives, and the chain goes on.
+//! Kills under load at random moments, repeatedly: every confirmed transaction survives, and the chain continues.
 //!
 //! HEARTH_SEED selects one seed instead of three; HEARTH_KILLS sets the kills per seed; with HEARTH_FULL_RATE, `hearth
 //! bench` drives the node at full rate in addition to the tracked transfers.

@@ -146,7 +146,7 @@ fn a_load_that_is_stopped_leaves_its_report() {
 }
 
 #[test]
-fn money_that_was_stopped_on_its_way_goes_on() {
+fn interrupted_funding_continues() {
     let setup = Setup::new("load-solana-money");
     let (node, folder) = (setup.start(), setup.folder.path());
     let faucet = setup.ledger().join("faucet.json").display().to_string();
@@ -238,7 +238,7 @@ fn forwarded(port: u16, body: &[u8]) -> String {
 }
 
 #[test]
-fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
+fn stopped_funding_reports_lost_keys() {
     let url = serve_calls(of_a_chain_that_stands_still);
     let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--url", &url]));
     process.wait_for_any("0 of 5 accounts funded");

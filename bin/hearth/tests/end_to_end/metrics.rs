@@ -48,14 +48,14 @@ fn served(page: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_an_evm_node_serves_is_what_is_declared() {
+fn metrics_of_an_evm_node_are_those_declared() {
     let chain = Chain::start(&[]);
     assert_eq!(served(&chain.metrics()), declared(|section| section.starts_with(EVM)));
     chain.stop();
 }
 
 #[test]
-fn what_a_node_in_a_cluster_serves_is_what_is_declared() {
+fn metrics_of_a_cluster_node_are_those_declared() {
     let mut setup = Setup::new("metrics-cluster");
     setup.in_cluster(None);
     let node = setup.start();
@@ -64,7 +64,7 @@ fn what_a_node_in_a_cluster_serves_is_what_is_declared() {
 }
 
 #[test]
-fn what_is_served_is_what_is_declared() {
+fn served_metrics_are_those_declared() {
     let mut setup = Setup::new("metrics");
     setup.with("consensus.vote", true);
     let node = setup.start();

@@ -334,7 +334,7 @@ fn layout() {
 
 /// Firedancer accepts such files; keys without effect are reported.
 #[test]
-fn what_firedancer_accepts_is_a_notice() {
+fn keys_of_firedancer_give_a_notice() {
     let mut setup = Setup::new("accepted");
     setup.with("layout.affinity", "0*99");
     setup.with("ledger.accounts_path", "/nowhere");

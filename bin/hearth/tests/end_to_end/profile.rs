@@ -115,7 +115,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
 }
 
 #[test]
-fn what_there_is_is_written_when_it_is_interrupted() {
+fn interrupted_profile_is_written() {
     let setup = Setup::new("interrupted");
     let node = setup.start();
     let rpc = node.rpc();
@@ -141,7 +141,7 @@ fn what_there_is_is_written_when_it_is_interrupted() {
 }
 
 #[test]
-fn a_graph_of_next_to_nothing_is_told() {
+fn a_graph_of_next_to_nothing_is_reported() {
     let setup = Setup::new("few");
     let node = setup.start();
     let output = setup.output("profile", &["--duration", "1", "--hz", "1"]);

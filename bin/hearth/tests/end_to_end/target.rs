@@ -135,7 +135,7 @@ fn a_funder_pays_and_a_poor_one_is_refused() {
 }
 
 #[test]
-fn a_node_of_the_other_chain_is_told_what_drives_it() {
+fn node_of_the_other_chain_names_its_tool() {
     let chain = Process::start(hearth().args(["evm", "run", "--rpc-port", "0", "--no-dashboard"]));
     let lines = chain.wait_for_line("ready;");
     let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
@@ -146,7 +146,7 @@ fn a_node_of_the_other_chain_is_told_what_drives_it() {
 }
 
 #[test]
-fn what_is_no_node_is_told() {
+fn address_without_a_node_is_reported() {
     for (url, code) in [("https://127.0.0.1:1", 2), ("http://127.0.0.1:1", 1)] {
         let said = output(hearth().args(["bench", "--url", url]));
         let errors = String::from_utf8_lossy(&said.stderr);

@@ -33,7 +33,7 @@ fn parts_of(output: &Output) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn scores_are_told_exactly_and_nothing_is_left() {
+fn scores_are_exact_and_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["blake2-256", "sr25519-verify", "ed25519-verify", "disk-random-write", "udp-loopback"];
     let only = names.join(",");
@@ -97,7 +97,7 @@ fn requirements_are_held_against_scores() {
 }
 
 #[test]
-fn mistakes_are_said_before_anything_is_measured() {
+fn mistakes_are_reported_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine.toml"), "# mine\nblake2-265 = \"1 GiB/s\"\n").unwrap();
     fs::write(folder.path().join("unit.toml"), "copy = \"12 s\"\n").unwrap();
@@ -134,7 +134,7 @@ fn a_disk_that_cannot_be_written_keeps_nothing_else_from_being_measured() {
 }
 
 #[test]
-fn what_was_measured_is_told_after_a_stop() {
+fn stopped_run_reports_its_measurements() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--only", "sha256-chain,disk-sequential-write,copy", "--duration", "0.1", "--disk-duration", "9000"];
     let run = Process::start(&mut command(folder.path(), &options));

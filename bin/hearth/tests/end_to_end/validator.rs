@@ -10,7 +10,7 @@ use super::follow::{leader, reaches, slot};
 use super::node::{Node, Process, Setup, hearth, output, same, wait_until};
 use super::validators::key;
 
-/// A node that is in no cluster by its file alone.
+/// A setup whose configuration file names no cluster.
 pub fn joining(test: &str) -> Setup {
     let mut setup = Setup::new(test);
     setup.in_cluster(None);
@@ -67,7 +67,7 @@ fn validator_joins_and_obeys_its_operator() {
     let contact: Value = serde_json::from_str(&said(&setup.output("validator", &["contact-info", "--json"]))).unwrap();
     assert_eq!(contact["id"], identity);
     assert_eq!(contact["tvu"], format!("127.0.0.1:{}", setup.tvu()));
-    // It tells nobody of its RPC.
+    // The node does not announce its RPC.
     assert_eq!(contact["rpc"], "0.0.0.0:0");
     let known = listed(&leader, &identity);
     assert!(known["rpc"].is_null() && known["pubsub"].is_null(), "{known}");
@@ -100,7 +100,7 @@ fn validator_joins_and_obeys_its_operator() {
     let (status, lines) = node.process.wait();
     assert!(status.success(), "{status}: {lines:#?}");
     assert!(!setup.ledger().join("admin.rpc").exists());
-    // It is there again after the next start, and a forced exit asks for no window.
+    // The admin socket is there again after the next start, and a forced exit waits for no window.
     let node = start(&setup, &options);
     let id = node.process.id();
     let forced = said(&setup.output("validator", &["exit", "--force", "--no-wait-for-exit"]));
@@ -110,7 +110,7 @@ fn validator_joins_and_obeys_its_operator() {
 }
 
 #[test]
-fn another_cluster_than_the_named_one_leaves_nothing_behind() {
+fn wrong_cluster_leaves_nothing_behind() {
     let (leader, gossip) = leader("val-other");
     let leader = leader.start();
     let setup = joining("val-none");
@@ -164,7 +164,7 @@ fn validator_with_stake_votes_and_leads() {
         });
     };
     votes_after(0);
-    // Without a key it votes no more; with that of its identity it does again.
+    // Without a key the node stops voting; with its identity's key it votes again.
     let key_file = identity.to_str().unwrap();
     let voters = |arguments: &[&str]| setup.output("validator", &[&["authorized-voter"][..], arguments].concat());
     assert!(refused(&voters(&["add", key_file]), 1).contains("Authorized voter already present"));

@@ -106,7 +106,7 @@ fn all_have_the_same(nodes: &[Node]) {
 }
 
 #[test]
-fn four_take_turns_and_go_on_without_one() {
+fn four_take_turns_and_continue_without_one() {
     let keys = tempfile::tempdir().unwrap();
     let setups = setups("valid", keys.path());
     let mut nodes: Vec<Node> = setups.iter().map(Setup::start).collect();

@@ -18,7 +18,7 @@ use super::terminal::Terminal;
 const FASTER: f64 = 1.5;
 
 #[test]
-fn what_the_monitor_says_is_enough_to_make_a_bench_faster() {
+fn advice_of_the_monitor_makes_a_bench_faster() {
     let mut setup = Setup::new("walk");
     // The default of a bench; the tests' nodes have less.
     setup.with("tiles.pack.max_pending_transactions", 65_524).with("development.genesis.fund_initial_accounts", 1024);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_in_megabytes() {
+    fn bytes_are_reported_in_megabytes() {
         assert_eq!(megabytes(12_345_678, 45_600_000), "12.3 of 45.6 MB");
         assert_eq!(megabytes(7_000_000, 0), "7.0 of 7.0 MB");
     }

@@ -50,7 +50,7 @@ impl ServiceManager {
 
     /// Reports that the process is about to end.
     pub fn stopping(&self) {
-        // The manager sees the end of the process all the same.
+        // The manager sees the end of the process anyway.
         let _ = self.send("STOPPING=1");
     }
 

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_stop_is_named() {
+    fn unstopped_part_is_named() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         let threads = names(&["the main thread", "signals", "rpc", "watchdog", "rpc", "core 1"]);
         assert_eq!(unstopped(vec![], threads.clone()), "threads the main thread, rpc (2 times), core 1");

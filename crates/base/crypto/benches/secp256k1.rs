@@ -68,7 +68,7 @@ fn main() {
     let keys: Vec<_> = results.into_iter().map(|key| key.expect("a key")).collect();
     let mut addresses = Vec::new();
     bench.paired(
-        "addresses of 128 keys over one by one",
+        "addresses of 128 keys together ÷ one by one",
         Unit::PerSecond,
         None,
         || {
@@ -82,7 +82,7 @@ fn main() {
     );
 }
 
-/// Signatures of a load's accounts, each of another one.
+/// Measures signing for a load: each signature is by another account.
 fn bursts_signed(bench: &Bench) {
     let signers: Vec<Signer> = (0..128).map(|n| Signer::new(&Random(n).key()).expect("a key")).collect();
     let hashes: Vec<[u8; 32]> = (0..128u64).map(|n| Random(!n).key()).collect();

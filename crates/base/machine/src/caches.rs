@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_what() {
+    fn cores_are_grouped_by_shared_cache() {
         let caches = read(&server().root);
         let levels: Vec<_> = caches.iter().map(|c| (c.level, c.kind.as_str(), c.bytes, c.shared_by.len())).collect();
         assert_eq!(levels, [(1, "Data", 49_152, 8), (2, "Unified", 1_310_720, 8), (3, "Unified", 50_331_648, 2)]);

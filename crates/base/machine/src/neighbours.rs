@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::{board, tree};
 
     #[test]
-    fn what_happened_between_two_moments() {
+    fn activity_between_two_samples() {
         let made = tree(&[
             ("proc/stat", "cpu  100 0 50 800 50 0 0 0 9 9\ncpu0 1 1 1\n"),
             ("proc/pressure/cpu", "some avg10=1.00 avg60=2.00 avg300=30.50 total=1000000\nfull avg10=0.00 total=7\n"),

@@ -26,7 +26,7 @@ pub const SHOWN: [&str; 8] = [
 pub struct Settings {
     /// Kernel release.
     pub kernel: String,
-    /// The settings of [`SHOWN`] that it has.
+    /// The settings of [`SHOWN`] that this kernel has.
     pub sysctls: BTreeMap<String, String>,
     /// Limit of open files.
     pub open_files: Option<Limit>,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_absent() {
+    fn missing_settings_are_absent() {
         let settings = Settings::read(&board().root);
         assert!(settings.sysctls.is_empty() && settings.open_files.is_none());
     }

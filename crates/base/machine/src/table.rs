@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_said_aloud() {
+    fn neighbours_are_reported() {
         let mut machine = Machine::read(&guest().root);
         assert!(machine.table().contains("a guest's: its cores are the host's to give"));
         machine.neighbours = Some(Neighbours { seconds: 1.0, steal: 0.123, busy: 0.5, ..Neighbours::default() });

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_at_once_travels_along() {
+    fn datagrams_sent_together_travel_together() {
         // Of a short link with small jitter the instants are exact.
         let rule = Rule { delay_ns: 5 * MS, jitter_ns: MS / 4, ..PLAIN };
         let mut emulator = of(rule, 1e15, 1 << 20);

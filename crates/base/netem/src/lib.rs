@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_links_are_read_back() {
         let file = LinksFile::read(FILE).unwrap();
         assert_eq!(LinksFile::read(&toml::to_string(&file).unwrap()).unwrap(), file);
     }

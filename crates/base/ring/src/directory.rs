@@ -1,4 +1,4 @@
-//! directory: the header and the directory, by which a reader finds every part of the file without other knowledge.
+//! directory: encodes and decodes the header and the directory, which locate every part of the file.
 //!
 //! The header is a page of little-endian words; the directory lists links and counters with their offsets, so that a
 //! reader computes none. Decoding trusts nothing: everything it returns is inside the file and aligned.
@@ -131,7 +131,7 @@ fn inside(start: u64, size: u64, file_size: u64) -> Result<(), &'static str> {
     }
     match start.checked_add(size) {
         Some(end) if end <= file_size => Ok(()),
-        _ => Err("a part lies outside the file"),
+        _ => Err("a part is outside the file"),
     }
 }
 

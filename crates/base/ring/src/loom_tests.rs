@@ -214,7 +214,7 @@ fn no_torn_payload_is_accepted_when_a_slot_is_reused() {
 }
 
 #[test]
-fn an_overrun_consumer_goes_on_and_counts_what_it_lost() {
+fn an_overrun_consumer_continues_and_counts_what_it_lost() {
     lossy_model(4, 2, 3);
 }
 

@@ -95,9 +95,9 @@ impl Observer {
             return Err(torn("its size is not what its header says"));
         }
         let listed = bytes(&region, word(header::DIRECTORY), word(header::DIRECTORY_SIZE));
-        let listed = listed.ok_or_else(|| torn("the directory lies outside the file"))?;
+        let listed = listed.ok_or_else(|| torn("the directory is outside the file"))?;
         let topology = bytes(&region, word(header::TOPOLOGY), word(header::TOPOLOGY_SIZE));
-        let topology = topology.ok_or_else(|| torn("the topology lies outside the file"))?;
+        let topology = topology.ok_or_else(|| torn("the topology is outside the file"))?;
         let directory = directory::decode(&listed, region.size()).map_err(torn)?;
         let pid = u32::try_from(word(header::PID)).map_err(|_| torn("the process number is out of range"))?;
         let started_unix_ns = word(header::STARTED_UNIX_NS);

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_stays_whatever_its_size() {
+    fn large_pages_keep_contents_at_any_size() {
         for size in [0usize, 1, 511, 4096, 100_000, 1 << 20] {
             let mut room: Vec<u64> = Vec::with_capacity(size);
             room.extend(0..size as u64 / 2);

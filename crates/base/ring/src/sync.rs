@@ -1,4 +1,4 @@
-//! The atomics and locks of the lock-free core: the machine's own, or loom's when the core is model-checked.
+//! The atomics and locks of the lock-free core: those of std and parking_lot, or loom's when the core is model-checked.
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -16,7 +16,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// As the machine's lock: a panic while it is held ends the model.
+/// Takes loom's lock. A panic while the lock is held ends the model.
 #[cfg(loom)]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a panic ends the model")
@@ -29,7 +29,7 @@ pub(crate) fn sleep<'a, T>(woken: &Condvar, mut guard: MutexGuard<'a, T>) -> Mut
     guard
 }
 
-/// As the machine's: loom reports a deadlock where nobody notifies.
+/// The same with loom, which reports a deadlock if no thread notifies.
 #[cfg(loom)]
 pub(crate) fn sleep<'a, T>(woken: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     woken.wait(guard).expect("a panic ends the model")

@@ -242,7 +242,7 @@ fn a_second_workspace_of_the_same_path_is_refused() {
 }
 
 #[test]
-fn no_room_is_said_with_figures_and_costs_nothing() {
+fn lack_of_room_is_reported_with_figures() {
     let path = TestPath::new();
     let mut vast = plan();
     vast.counters.push(CountersPlan { name: "vast".into(), words: 1 << 50 });

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_nothing_gives_the_place_back() {
+    async fn stalled_download_frees_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it");
         std::fs::write(&path, vec![7; 9 * PIECE]).unwrap();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_loopback_are_told_from_others() {
+    fn names_of_loopback_are_distinguished_from_others() {
         for host in ["localhost", "LocalHost:8899", "127.0.0.1:8899", "127.8.8.8", "[::1]:8899", "[::ffff:127.0.0.1]"] {
             assert!(is_loopback(host), "{host}");
         }

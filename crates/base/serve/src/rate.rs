@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_lets_all_through_and_remembers_nobody() {
+    fn no_limit_admits_all_and_remembers_none() {
         let limit = RateLimit::new(0);
         assert!((0..1_000).all(|_| limit.admits(ONE, 1_000)));
         assert!(limit.buckets.lock().is_empty());

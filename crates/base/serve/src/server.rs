@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::connection_slots::{ConnectionSlot, ConnectionSlots, SlotGrant};
 use crate::counters::{CountedEvent, Counts, OpenGuard, count};
-use crate::stream::{Answer, Answers, Arriving, Stream};
+use crate::stream::{Answer, Answers, IncomingBody, Stream};
 
 /// Threads that answer. Answers take microseconds: two are there so that a long one does not hold up the others.
 const THREADS: usize = 2;
@@ -231,7 +231,7 @@ impl<S: Service> Host<S> {
             let (service, held) = (service.clone(), Arc::clone(&held));
             let answer = Answer::begin(&held.place, &answers);
             async move {
-                let request = request.map(|body| Arriving::track(Body::new(body), Arc::clone(&held.place)));
+                let request = request.map(|body| IncomingBody::track(Body::new(body), Arc::clone(&held.place)));
                 let response = service.answer(request, &held).await;
                 Ok::<_, Infallible>(response.map(|body| answer.with(body)))
             }

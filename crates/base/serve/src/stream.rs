@@ -94,13 +94,13 @@ impl AsyncWrite for Stream {
 }
 
 /// A request's body. While some of it is missing, the connection is idle: it may have to make room for another.
-pub(crate) struct Arriving {
+pub(crate) struct IncomingBody {
     body: Body,
     place: Arc<ConnectionSlot>,
     is_awaited: bool,
 }
 
-impl Arriving {
+impl IncomingBody {
     /// The same body, of the connection with this place.
     pub fn track(body: Body, place: Arc<ConnectionSlot>) -> Body {
         Body::new(Self { body, place, is_awaited: false })
@@ -113,13 +113,13 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for IncomingBody {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl HttpBody for Arriving {
+impl HttpBody for IncomingBody {
     type Data = Bytes;
     type Error = axum::Error;
 

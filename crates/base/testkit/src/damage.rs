@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_by_folder_and_extension() {
+    fn files_are_distinguished_by_folder_and_extension() {
         let folder = std::env::temp_dir().join(format!("hearth-damage-files-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("from/blocks")).unwrap();
         for name in ["from/a.json", "from/blocks/2.log", "from/blocks/1.log", "from/blocks/lock"] {

@@ -185,7 +185,7 @@ pub enum Mistake {
     Syntax {
         /// The invalid part.
         part: String,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: String,
     },
     /// The string leaves tiles without a place.
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_assigned() {
+    fn written_affinity_is_assigned() {
         let (a, b) = (Some(3), Some(0));
         for (places, text) in [
             (vec![a, b, None], "3,0,f"),

@@ -119,7 +119,7 @@ impl Drop for Wires {
 }
 
 crate::counters! {
-    /// What a scripted tile counts.
+    /// The counters of a scripted tile.
     pub struct ScriptedCounters {
         /// Frags taken.
         frags: Counter,

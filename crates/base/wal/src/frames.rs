@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_last_is_told_by_its_place() {
+    fn earlier_damage_is_located() {
         let (bytes, ends) = file();
         let last = ends[ends.len() - 2];
         for at in 0..bytes.len() {

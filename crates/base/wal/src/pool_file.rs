@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_there_again_but_for_what_was_half_written() {
+    fn kept_records_are_read_except_a_torn_one() {
         let dir = tempfile::tempdir().unwrap();
         let records: Vec<Vec<u8>> = (1..9u8).map(|n| vec![n; usize::from(n)]).collect();
         let (file, none) = open(&dir).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_said_and_leaves_nothing() {
+    fn failed_write_is_reported_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let (file, _) = open(&dir).unwrap();
         let records: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; 50]).collect();

@@ -195,7 +195,7 @@ proptest! {
 
     /// A disk that fails silently: torn and misdirected writes are never read as valid records.
     #[test]
-    fn what_is_lost_in_silence_is_not_read(
+    fn silently_lost_write_is_not_read(
         bodies in bodies(), kept in 0u64..600, nth in 0usize..12, to in any::<u64>(),
     ) {
         let file = Arc::new(Memory::default());

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_an_error() {
+    fn invalid_frame_is_an_error() {
         let read = |bytes: &[u8]| read_message::<Request>(&mut &*bytes, MAX);
         assert!(matches!(read(&[]), Ok(None)));
         assert!(matches!(read(&[0x80]), Err(FrameError::CutOff)));

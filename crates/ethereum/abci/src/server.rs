@@ -168,7 +168,7 @@ fn begin(shared: &Arc<Shared>, number: u64, stream: Stream) -> io::Result<()> {
     shared.open().insert(number, ServedConnection { stream: kept, thread: None });
     let serving = Arc::clone(shared);
     let spawned = thread::Builder::new().name(format!("abci {number}")).spawn(move || {
-        let leaving = Leaving { shared: &serving, number };
+        let leaving = ConnectionGuard { shared: &serving, number };
         serve(&serving, stream);
         drop(leaving);
     });
@@ -188,12 +188,12 @@ fn begin(shared: &Arc<Shared>, number: u64, stream: Stream) -> io::Result<()> {
 }
 
 /// Takes a connection off the list and closes it, also when its thread panics: CometBFT stops then.
-struct Leaving<'a> {
+struct ConnectionGuard<'a> {
     shared: &'a Shared,
     number: u64,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
         if let Some(open) = self.shared.open().remove(&self.number) {
             open.stream.shutdown();

@@ -78,7 +78,7 @@ fn echo(client: &mut Client, word: &str) -> Result<String, ClientError> {
 }
 
 #[test]
-fn check_goes_on_while_a_block_is_executed() {
+fn check_continues_while_a_block_is_executed() {
     let folder = tempfile::tempdir().unwrap();
     for address in [format!("unix://{}/a.sock", folder.path().display()), "tcp://127.0.0.1:0".into()] {
         let (application, server) = served(&address);

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_of_the_blocks_hash() {
+    fn app_hash_covers_the_block_hash() {
         assert_eq!(app_hash(&B256::ZERO).len(), 32);
         assert_ne!(app_hash(&B256::ZERO), app_hash(&B256::repeat_byte(1)));
     }

@@ -153,7 +153,7 @@ mod tests {
     use crate::block;
 
     #[test]
-    fn what_is_refused_has_not_come() {
+    fn refused_transaction_is_not_remembered() {
         let [rich, poor] = [1, 2].map(|seed| Signer::new(&[seed; 32]).unwrap());
         let genesis = genesis::dev(1, &[(Address::from(rich.address()), U256::from(10_u128.pow(22)))], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_remembered_up_to_a_bound() {
+    fn seen_transactions_are_remembered_up_to_a_bound() {
         let came = MempoolArrivals::default();
         let hash = |number: usize| B256::left_padding_from(&number.to_be_bytes());
         came.note(&[hash(0), hash(1), hash(0)]);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_envelope_is_named() {
+    fn invalid_envelope_is_named() {
         let open = |bytes: &'static [u8]| super::open(&Bytes::from_static(bytes));
         assert_eq!(open(&[]), Ok(Content::Single(Bytes::new())));
         assert_eq!(open(&[MARK]), Err(EnvelopeError::CutOff(1)));
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(raws in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 1..350)) {
+        fn envelope_round_trips(raws in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 1..350)) {
             let envelopes = sealed(&raws);
             prop_assert_eq!(envelopes.len(), raws.len().div_ceil(TXS_AIMED));
             let mut back = Vec::new();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_found_where_go_puts_it_and_else_the_line_is_told() {
+    fn cometbft_is_found_or_its_install_line_shown() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("go/bin");
         std::fs::create_dir_all(&bin).unwrap();

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_overwritten() {
+    fn existing_files_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let network = Network { validators: 1, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
         let result = write(Path::new("/nowhere/cometbft"), folder.path(), &network);

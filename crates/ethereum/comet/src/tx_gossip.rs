@@ -226,7 +226,7 @@ mod tests {
     const CHAIN: u64 = 777;
 
     #[test]
-    fn what_is_handed_over_again_goes_in_the_order_in_which_it_came() {
+    fn resent_transactions_keep_their_order() {
         let (signer, key) = (Signer::new(&[1; 32]).unwrap(), SigningKey::from_seed(&[5; 32]));
         let owner = OwnerKey(key.public_key());
         let accounts = [(Address::from(signer.address()), U256::from(10_u128.pow(22)))];

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_whole_blocks_stay() {
+    fn errors_are_named_and_whole_blocks_stay() {
         let files = Files::new(3);
         files.export("chain.rlp", 1, None).expect("written");
         let mut bytes = fs::read(files.path("chain.rlp")).expect("written");

@@ -214,7 +214,7 @@ pub enum EvmError {
         path: PathBuf,
         /// The fault, and its place.
         what: String,
-        /// The part that was read all the same.
+        /// The part that was read anyway.
         kept: String,
     },
     /// A stop was requested while a file of blocks was read.

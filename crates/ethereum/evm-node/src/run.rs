@@ -249,7 +249,7 @@ fn workspace_name(address: SocketAddr) -> String {
     }
 }
 
-/// Where `hearth monitor` and the dashboard find this node. Without, the chain runs all the same.
+/// Where `hearth monitor` and the dashboard find this node. Without, the chain runs anyway.
 fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option<Stages> {
     let path = workspace_path(Path::new(WORKSPACE_FOLDER), name);
     match Stages::start(&path, name, sources) {
@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_beyond_this_machine_is_told_what_that_opens() {
+    fn public_address_warns_of_open_methods() {
         assert!(reach(false, 10).contains("at will"));
         assert!(!reach(true, 10).contains("at will") && reach(true, 10).contains("sign"));
         assert!(!reach(true, 0).contains("sign"));

@@ -30,7 +30,7 @@ const CPU_EVERY: u64 = 10;
 pub const WEB3: &str = "web3";
 
 hearth_tile::counters! {
-    /// What recover counts.
+    /// The counters of recover.
     pub struct Recover {
         /// Transactions submitted.
         submitted: Counter,
@@ -76,7 +76,7 @@ hearth_tile::counters! {
 }
 
 hearth_tile::counters! {
-    /// What exec counts.
+    /// The counters of exec.
     pub struct Exec {
         /// Transactions executed into blocks, reverted ones included.
         landed: Counter,
@@ -88,7 +88,7 @@ hearth_tile::counters! {
 }
 
 hearth_tile::counters! {
-    /// What commit counts.
+    /// The counters of commit.
     pub struct Commit {
         /// Height of the newest block made here.
         block: Gauge,

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_ended_is_not_asked_to_end() {
+    fn ended_process_is_not_signalled() {
         let process = |program: &str| {
             let child = Command::new(program).arg("60").stdout(Stdio::null()).spawn().unwrap();
             Process { what: program.into(), log: PathBuf::new(), child, ended: false }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_cannot_be_is_named() {
+    fn written_genesis_is_read_and_errors_named() {
         let genesis = read(json!({ "version": 1, "items": items(7) })).unwrap();
         assert_eq!(genesis.side, Some(SideGenesis::of(&Kind, items(7)).unwrap()));
         assert_eq!(genesis.block_zero(B256::ZERO).parent_beacon_block_root, Some(commitment_of(&items(7)).unwrap()));

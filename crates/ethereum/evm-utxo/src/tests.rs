@@ -152,7 +152,7 @@ fn a_coin_goes_there_and_back() {
 }
 
 #[test]
-fn what_fails_on_one_side_leaves_nothing_on_the_other() {
+fn failed_transfer_changes_neither_side() {
     let chain = chain();
     // CALLDATACOPY(0, 0, 36), CALL(gas, prism, callvalue, 0, 36, 0, 0), and SLOAD(0) decides whether to REVERT.
     let address = ADDRESS;
@@ -182,7 +182,7 @@ fn what_fails_on_one_side_leaves_nothing_on_the_other() {
 }
 
 #[test]
-fn what_a_block_refuses_is_told() {
+fn refusals_of_a_block_are_reported() {
     let chain = chain();
     to_outputs(&chain, 1, 2, 5 * COIN);
     chain.mine().unwrap();
@@ -306,7 +306,7 @@ fn open(dir: &Path) -> Chain {
 }
 
 #[test]
-fn both_ledgers_and_what_waits_go_on_from_the_folder() {
+fn both_ledgers_and_what_waits_continue_from_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let chain = open(dir.path());
     to_outputs(&chain, 1, 2, 5 * COIN);
@@ -327,7 +327,7 @@ fn both_ledgers_and_what_waits_go_on_from_the_folder() {
 }
 
 #[test]
-fn what_was_taken_back_does_not_wait_again_after_a_start() {
+fn reverted_transactions_do_not_return_after_a_start() {
     let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let chain = open(dir.path());
     to_outputs(&chain, 1, 2, 5 * COIN);
@@ -409,7 +409,7 @@ fn both_ledgers_are_another_chains_beginning() {
 }
 
 #[test]
-fn both_ledgers_are_loaded_into_a_chain_that_goes_on() {
+fn both_ledgers_are_loaded_into_a_chain_that_continues() {
     let ((from, genesis), dir) = (dumped(), tempfile::tempdir().unwrap());
     let chain = open(dir.path());
     chain.mine().unwrap();

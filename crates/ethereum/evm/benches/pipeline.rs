@@ -1,10 +1,10 @@
-//! Full blocks one after the other, each executed while the one before is sealed and appended, beside blocks that wait
-//! for each other.
+//! Compares full blocks that are executed while their parent is sealed and appended with blocks that wait for their
+//! parent.
 //!
 //! reads   the bench's name filter; `--rounds N`
 //! writes  nanoseconds per transaction of both, and the median of the rounds' ratios beside its goal
 //! memory  some hundred megabytes
-//! source  transfers and token-like calls of 2,000 accounts, in blocks as full as the gas limit lets them be
+//! source  transfers and token-like calls of 2,000 accounts, in full blocks
 //!
 //! cargo bench -p hearth-evm --bench pipeline
 
@@ -24,8 +24,8 @@ const SENDERS: usize = 2_000;
 const BLOCKS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Moves one from the caller's slot to that of the address in the input, as a token does, without looking whether it
-/// has one: slots are keccak256(address ‖ 0).
+/// Moves one unit from the caller's slot to that of the address in the input, as a token does, but without checking the
+/// balance. Slots are keccak256(address ‖ 0).
 const TOKEN: &[u8] = &hex!("5f602052335f5260405f2060018154039055" "5f355f5260405f2060018154019055" "00");
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
@@ -67,8 +67,8 @@ const KINDS: &[Kind] = &[
     Kind { name: "token, 10000 in a block", in_a_block: 10_000, gas_limit: 70_000, of: token },
 ];
 
-/// Nanoseconds per transaction from the first block's beginning to the last one's being there, and how many blocks
-/// were executed ahead.
+/// Returns nanoseconds per transaction, from the start of the first block until the last one is published, and how many
+/// blocks were executed ahead.
 fn time(kind: &Kind, txs: &[SharedTx], overlap: bool, threads: usize, folder: bool) -> (f64, u64) {
     let ether = U256::from(10).pow(U256::from(18));
     let accounts: Vec<_> = (0..SENDERS).map(|index| (sender(index), ether * U256::from(1_000_000))).collect();

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_genesis_is_said() {
+    fn genesis_errors_are_named() {
         let of = |config: &str| Genesis::from_json(&format!(r#"{{"config": {config}, "alloc": {{}}}}"#));
         assert!(matches!(of(r#"{"chainId": 0}"#), Err(GenesisError::ChainId)));
         let message = of(r#"{"chainId": 7, "londonBlock": 0}"#).expect_err("London alone").to_string();

@@ -199,7 +199,7 @@ pub trait SideBlock: Debug + Send + Sync {
     /// Whether no transaction was given.
     fn is_untouched(&self) -> bool;
 
-    /// Abandons the block; transactions that it refused leave the pool all the same.
+    /// Abandons the block; transactions that it refused leave the pool anyway.
     fn give_up(&self);
 
     /// Stores the block's changes, before the chain stores the block.

@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_recovered() {
+    fn signer_is_recovered() {
         let sent: Vec<Tx> = samples().into_iter().zip(1..).map(|(tx, seed)| Tx::signed(tx, &signer(seed))).collect();
         let burst = sent.iter().map(|tx| decode(&tx.raw, CHAIN).expect("it decodes")).collect();
         for ((tx, got), seed) in sent.iter().zip(recover(burst)).zip(1..) {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_signature_touches_nobody_else() {
+    fn bad_signature_affects_no_other() {
         let mut burst = Vec::new();
         for seed in 1..=40 {
             let tx = Tx::signed(legacy(Some(CHAIN), seed), &signer(seed as u8));
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_signs_with_a_parity_of_two() {
+    fn parity_of_two_is_refused() {
         let good = authorization(&signer(7), 1);
         let bad = SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
         let tx = Tx::signed(set_code(vec![bad, good]), &signer(1));

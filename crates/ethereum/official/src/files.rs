@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_are_told_by_what_a_case_holds() {
+    fn suites_are_recognized_by_their_cases() {
         let suite = |name: &str, case: Value| TestFile { path: PathBuf::new(), name: name.into() }.suite(&case);
         assert_eq!(suite("a/b.json", json!({ "blocks": [], "pre": {} })), Suite::Blocks);
         assert_eq!(suite("a/b.json", json!({ "post": {}, "transaction": {} })), Suite::State);

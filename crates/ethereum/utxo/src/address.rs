@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_named() {
+    fn invalid_address_is_named() {
         let encode =
             |prefix: &str, bytes: &[u8]| bech32::encode::<Bech32m>(Hrp::parse(prefix).unwrap(), bytes).unwrap();
         let key = SigningKey::from_seed(&[7; 32]).public_key();

@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(units: u64, decimals in 0u8..=DECIMALS_MAX) {
+        fn printed_amount_reads_back(units: u64, decimals in 0u8..=DECIMALS_MAX) {
             prop_assert_eq!(parse(&format(units.into(), decimals), decimals), Ok(units));
         }
     }

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_it_is_woken_and_sees_each_once() {
+    fn follower_is_woken_and_sees_each_once() {
         let (ledger, pool) = (funded(&[(1, 1_000_000), (1, 1_000_000)]), Pool::new(PoolConfig::default()));
         let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = woken.clone();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_block_made_impossible_is_told() {
+    fn invalidated_transactions_are_reported() {
         let (ledger, pool) = (funded(&[(1, 1_000_000)]), Pool::new(PoolConfig::default()));
         let available = all_of(&ledger, 1);
         let first = pay(&available, 1, 2, AssetId::NATIVE, 500_000);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_what_it_may() {
+    fn pool_holds_up_to_its_bounds() {
         let ledger = funded(&[(1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
         let txs: Vec<_> = all_of(&ledger, 1).chunks(1).map(|one| pay(one, 1, 2, AssetId::NATIVE, 1)).collect();
         let few = Pool::new(PoolConfig { capacity: 2, ..PoolConfig::default() });

@@ -62,7 +62,7 @@ mod tests {
     use crate::testing::{all_of, funded, pay};
 
     #[test]
-    fn what_cannot_be_kept_waits_no_longer() {
+    fn unstorable_transaction_leaves_the_pool() {
         let dir = tempfile::tempdir().unwrap();
         let (waiting, _) = PoolJournal::open(dir.path()).unwrap();
         let (ledger, pool) = (funded(&[(1, 1_000_000), (2, 1_000_000)]), Pool::new(PoolConfig::default()));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_block_is_let_go() {
+    fn included_transactions_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (waiting, _) = PoolJournal::open(dir.path()).unwrap();
         let (ledger, pool) = (funded(&[(1, 1_000_000), (2, 1_000_000)]), Pool::new(PoolConfig::default()));

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_the_other_ledger_is_told_so() {
+    fn address_of_the_other_ledger_is_named_as_such() {
         let evm = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
         assert!(owner(evm).is_err_and(|why| why.contains("--to")));
         assert!(owner("a.json").is_err_and(|why| why.contains("hearth wallet address")));

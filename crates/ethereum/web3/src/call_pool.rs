@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_waits_no_longer() {
+    fn disconnected_call_leaves_the_queue() {
         let limits = Limits { heavy_at_once: 1, heavy_waiting: 1, ..Default::default() };
         let heavy = CallPool::new(limits, Arc::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_prints_nothing() {
+    fn other_calls_print_nothing() {
         for input in [&b""[..], b"log", &call("logs(uint256)", &[number(1)], &[]), &call("log(uint256)", &[], &[])] {
             assert_eq!(line(input), None);
         }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_geth_does() {
+    fn errors_match_geths_words() {
         let hash = word(1).to_string();
         let many = vec![Address::ZERO.to_string(); 1_001];
         let table = [

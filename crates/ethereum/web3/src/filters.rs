@@ -7,9 +7,9 @@
 //!         counted
 //! source  `eth/filters` of go-ethereum 1.16
 //!
-//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it goes on
-//! where the chain does. Two concurrent requests for one filter are answered one after the other. What could not be
-//! delivered is delivered by the next request.
+//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it
+//! continues where the chain does. Two concurrent requests for one filter are answered one after the other. The next
+//! request delivers what could not be delivered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_told_at_the_next_question() {
+    fn undelivered_entries_come_with_the_next_poll() {
         let filters = filters(Limits::default());
         let id = id(&filters.add_blocks(at(5)).unwrap());
         let range = |telling: &Delivery<'_>| match telling.changes {

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_json() {
+    fn output_is_valid_json() {
         let text = object(|object| {
             object.quantity("zero", 0);
             object.quantity_256("wide", &U256::MAX);

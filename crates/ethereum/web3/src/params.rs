@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said_as_geth_does() {
+    fn parameter_errors_match_geths_words() {
         assert_eq!(why::<Address>("[]"), "missing value for required argument 0");
         assert_eq!(why::<Address>("[null]"), "missing value for required argument 0");
         assert_eq!(

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_a_subscription_is_not_told_to_it() {
+    fn subscription_gets_no_earlier_events() {
         let (teller, mut reader) = line(Arc::default());
         let mut own = own(&[Watch::Heads, all_logs(), Watch::Pending { whole: false }]);
         Arc::make_mut(&mut own).iter_mut().for_each(|subscription| subscription.after = 1);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_too_long_is_too_much() {
+    fn overlong_queue_is_too_much() {
         let (teller, reader) = line(Arc::default());
         let event = busy(1, 1);
         let tell = |patience| teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), usize::MAX, patience);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_and_told_of_the_end() {
+    fn waiting_reader_is_woken_at_the_end() {
         let (teller, mut reader) = line(Arc::default());
         let event = busy(1, 1);
         let mut context = Context::from_waker(Waker::noop());

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_told_until_the_subscription_ends() {
+    fn heads_are_reported_until_the_subscription_ends() {
         let hub = hub(Limits::default());
         let (connection, mut queue) = hub.join();
         let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_dropped_and_counted() {
+    fn slow_subscriber_is_dropped_and_counted() {
         let three = 3 * Event::Made(1, block(1)).bytes();
         let hub = hub(Limits { queued_bytes: three, ..Default::default() });
         let (slow, mut unread) = hub.join();

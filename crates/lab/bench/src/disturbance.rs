@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_is_not_quiet_is_told() {
+    fn a_machine_that_is_not_quiet_is_reported() {
         let quiet = CpuAllowance { cores: 2.0, had: CoresHad { had: 1.9, waited_for: 0.1 } };
         assert_eq!(noise(&quiet, 0.01, false), None);
         let warning = noise(&quiet, 0.12, false).unwrap();

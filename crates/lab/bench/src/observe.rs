@@ -516,7 +516,7 @@ mod tests {
 
     /// Losses at the server have a reason; some others went with a connection; the rest stays unexplained.
     #[test]
-    fn what_is_lost_without_a_reason_stays_unresolved() {
+    fn unexplained_loss_stays_unresolved() {
         let with = |lost: u64| {
             let server =
                 [("transactions", 85), ("streams_timed_out", 3), ("streams_unread", 2), ("streams_accepted", 88)];

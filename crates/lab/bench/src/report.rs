@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_null() {
+    fn unmeasured_fields_are_null() {
         let of = |measured| {
             let report = Report { measured, sent: 7, longest_stall_s: Some(1.0), ..Default::default() };
             serde_json::from_str::<Value>(&report.json()).unwrap()

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_not_said() {
+    fn unmeasured_lines_are_left_out() {
         let short = Report { rss_bytes_max: 500_000_000, ..Default::default() };
         assert!(short.summary().contains("  memory     500 MB at most\n"), "{}", short.summary());
         let planned = Report { rss_statuses_bytes: Some(398_000_000), ..short.clone() };
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_said_where_they_are_some() {
+    fn percentiles_are_reported_where_defined() {
         let of = |count: usize| {
             let seconds: Vec<f64> = (0..count).map(|n| 1000.0 + n as f64).collect();
             let txn_per_s = super::super::report::Rate::of(&seconds, 0, 0.0);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_noisy_machine_is_said_beside_the_rate() {
+    fn noisy_machine_is_reported_with_the_rate() {
         let noisy = Report { cores: 2.0, cores_used: 1.0, cores_waited_for: 0.9, ..Default::default() };
         let text = noisy.summary();
         let rate = text.lines().position(|line| line.starts_with("  txn/s")).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stranger_only_what_is_known_is_said() {
+    fn report_of_an_unknown_node_has_known_facts_only() {
         let target = Target { waited: WaitEnd::StoodStill, ..Default::default() };
         let report =
             Report { sent: 10, landed: 7, unresolved: 3, warmup_s: 1.0, target: Some(target), ..Default::default() };
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_and_what_ctrl_c_left_are_told_apart() {
+    fn polling_differs_from_remains_of_ctrl_c() {
         let cpu_us_per_txn = CpuPerTxn { node: Some(300.0), load: 120.0, polling: 323.0, ..CpuPerTxn::default() };
         let report =
             Report { sent: 60_000, unresolved: 59_585, drain_interrupted: true, cpu_us_per_txn, ..Default::default() };
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_not_kept_is_said() {
+    fn a_rate_that_was_not_kept_is_reported() {
         let with = |sent_per_s, lag| {
             let asked = LoadSettings { rate: Some(10_000.0), ..Default::default() };
             Report { asked, sent_per_s, lag_s_max: Some(lag), ..Default::default() }.summary()

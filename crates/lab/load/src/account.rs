@@ -42,7 +42,7 @@ pub enum AccountError {
         path: PathBuf,
         /// Index of the account, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: String,
     },
     /// The file holds keys for another chain.
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back_and_nobody_else_reads_them() {
+    fn keys_are_read_back_and_private() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");

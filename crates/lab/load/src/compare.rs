@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_in_every_pair_is_told_from_noise() {
+    fn consistent_change_is_separated_from_noise() {
         // The machine is half as fast in every second pair, yet the ratios agree.
         let pace = |pair: usize| if pair % 2 == 0 { 1000.0 } else { 500.0 };
         let noise = |pair: usize| [1.0, 1.004, 0.997, 1.002, 0.996, 1.001, 0.999, 1.003][pair];
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_or_asked_otherwise_is_told() {
+    fn losses_and_other_options_are_reported() {
         let mut before = report(10.0, 5.0);
         before["configuration"] = json!([["in a request", "100"], ["nodes", "a"]]);
         let mut after =
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn incomparable_reports_are_refused() {
         let one = report(1.0, 1.0);
         let unequal = compare(&[one.clone()], &[one.clone(), one.clone()]).unwrap_err();
         assert_eq!(unequal, CompareError::Unequal { before: 1, after: 2 });

@@ -49,4 +49,4 @@ pub mod tpu;
 pub mod tx_mix;
 mod window;
 
-pub use command::{CommandError, Crossing, OpenPurse, Options, Purse, PurseError, run};
+pub use command::{CoinTransfer, CommandError, OpenPurse, Options, Purse, PurseError, run};

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_read_goes_on_through_an_error() {
+    fn the_last_read_continues_through_an_error() {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
         let mut reader = Persistence::new(PATIENCE, zero);

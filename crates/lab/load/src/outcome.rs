@@ -257,7 +257,7 @@ impl Outcomes {
         }
     }
 
-    /// Returns how many are to be sent again; at the end, those that were due and never accepted.
+    /// Returns how many transactions wait to be sent again. At the end of a run, these were due and never accepted.
     pub fn unsent(&self) -> usize {
         self.state().held.len()
     }
@@ -409,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_is_due_when_it_first_was() {
+    fn resent_transaction_keeps_its_due_time() {
         let outcomes = Outcomes::default();
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         outcomes.sending([hash(1)].iter(), now, true);
         outcomes.held(&hash(1));
         outcomes.resigned(&hash(1), &hash(2));
-        assert!(outcomes.wait_below(1, Duration::ZERO), "what is held is not under way");
+        assert!(outcomes.wait_below(1, Duration::ZERO), "a held transaction is not under way");
         outcomes.sending([hash(2)].iter(), later, true);
         outcomes.included(&[hash(1), hash(2)], later + Duration::from_secs(1));
         outcomes.with(|counts| {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_the_last_word() {
+    fn block_overrules_a_refusal() {
         let outcomes = Outcomes::default();
         let now = Instant::now();
         outcomes.sending([hash(1), hash(2), hash(3)].iter(), now, true);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_may_have_the_bytes_from_before() {
+    fn block_may_contain_the_old_bytes() {
         let outcomes = Outcomes::default();
         let now = Instant::now();
         outcomes.sending([hash(1), hash(4)].iter(), now, true);
@@ -455,7 +455,7 @@ mod tests {
         outcomes.sending_again([hash(2)].iter());
         outcomes.resigned(&hash(2), &hash(3));
         assert!(outcomes.is_open(&hash(3)) && !outcomes.is_open(&hash(1)) && !outcomes.is_open(&hash(2)));
-        assert_eq!(outcomes.included(&[hash(1)], now), 1, "another node had taken what it was at first");
+        assert_eq!(outcomes.included(&[hash(1)], now), 1, "another node had accepted the old bytes");
         assert_eq!(outcomes.included(&[hash(3), hash(2), hash(1)], now), 0);
         outcomes.sending_again([hash(3)].iter());
         assert_eq!(outcomes.left(), [hash(4)]);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_looked_for() {
+    fn dangling_profile_ids_are_errors() {
         let sample = |location| bytes(2, &[number(1, location), number(2, 1)].concat());
         assert_eq!(folded(&sample(9)), Err(PprofError::Unknown("a place")));
         let location = bytes(4, &[number(1, 9), bytes(4, &number(1, 5))].concat());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_too_much_is_refused() {
+    fn oversized_profile_is_refused() {
         let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
         std::io::copy(&mut std::io::repeat(0x12).take(UNPACKED_MAX + 10), &mut packed).unwrap();
         assert_eq!(folded(&packed.finish().unwrap()), Err(PprofError::TooLarge));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_gives_words() {
+    fn absent_node_gives_a_message() {
         let none = take(&plan(Span::NextBlock), &|| {}, &|| false).unwrap_err().to_string();
         assert!(none.contains("http://127.0.0.1:1"), "{none}");
         let plan = Plan { pprof: Some("http://127.0.0.1:1".into()), ..plan(Span::Time(Duration::from_secs(1))) };

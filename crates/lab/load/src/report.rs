@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_ahead_is_told() {
+    fn a_clock_that_is_ahead_is_reported() {
         let block = |seen_s, timestamp| BlockLine { seen_s, timestamp, ..BlockLine::default() };
         let of = |blocks: &[BlockLine]| Report { began_unix_s: 1000, blocks: blocks.to_vec(), ..Report::default() };
         // Blocks that are made faster than one per second.

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_asked_again() {
+    fn transient_error_is_retried() {
         let rpc = Rpc::new("http://127.0.0.1:1", Duration::from_secs(1)).unwrap();
         let asked = Cell::new(0);
         let busy = |status| RpcError::Status { url: String::new(), status };

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn words_say_what_may_pass() {
+    fn error_messages_decide_about_retries() {
         let busy = refused(-32005, "too many requests");
         assert!(busy.may_pass() && !busy.may_be_too_long());
         let none = refused(-32600, "batches are not served");

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_told_by_what_caused_it() {
+    fn lateness_is_reported_by_cause() {
         let timetable = Timetable::new(Instant::now(), 100.0, 1, 0);
         let at = |ms| timetable.first + Duration::from_millis(ms);
         let of = |from, now, node| {
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_go_out_is_as_late_as_the_end() {
+    fn unsent_lag_counts_until_the_end() {
         let timetable = Timetable::new(Instant::now(), 100_000.0, 1, 0);
         let mut tally = SenderTally::default();
         let end = timetable.first + Duration::from_secs(10) + Duration::from_micros(5);

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_told_from_when_measuring_began() {
+    fn times_count_from_the_start_of_measuring() {
         let begin = Instant::now() + Duration::from_secs(10);
         let mut series = Series::default();
         series.push(begin - Duration::from_secs(2), RunSample::default());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_is_asked_again_and_tells_nothing_yet() {
+    fn absent_node_is_asked_again() {
         let pool = Pool::of("http://127.0.0.1:1", None).unwrap();
         assert!(pool.depth().is_err() && pool.source() == Some("txpool_status"));
         assert!(Pool::of("ftp://x", None).is_err());

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_out_after_the_end_is_not_in_the_window() {
+    fn late_sends_are_outside_the_window() {
         let course = RunState::new(1);
         let (warmup, duration) = (Duration::ZERO, Duration::from_millis(1));
         let timing =

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_twice_learns_until_when_the_other_runs() {
+    fn second_profile_learns_when_the_first_ends() {
         let of = |since| under_way(3, &asked("60 s", Some(61)), Duration::from_millis(since));
         assert_eq!(of(500), "profile 3 is under way (60 s): it ends in 61 s; there is one at a time");
         assert!(of(61_500).contains("it has ended and is being written down"), "{}", of(61_500));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told() {
+    fn discarded_profile_is_reported() {
         let expired = status_of(&State { id: 4, stage: Stage::Expired, ..State::default() });
         assert!(expired["state"] == "expired" && expired["why"].as_str().unwrap().contains("600 s"), "{expired}");
     }

@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_not_heard_is_told_from_a_process_that_rests() {
+    fn unheard_timer_differs_from_an_idle_process() {
         assert!(is_heard(0, SURELY_DUE - 1).is_ok() && is_heard(1, 1000).is_ok());
         let silent = is_heard(0, 400).unwrap_err().to_string();
         assert!(silent.contains("400 samples were due") && silent.contains("seccomp"), "{silent}");
     }
 
     #[test]
-    fn what_is_seldom_is_summed_up_by_thread_and_tile() {
+    fn rare_stacks_are_summed_by_thread_and_tile() {
         let stack = |tile: &str, call: &str| Stack {
             thread: "core 0".into(),
             tile: Some(tile.into()),

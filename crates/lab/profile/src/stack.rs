@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loop_itself_is_told_by_tile_or_as_the_cores() {
+    fn loop_time_is_reported_by_tile_or_core() {
         assert_eq!(stack(&[&BELOW]).to_string(), "core 0;loop;tile::core::one_pass");
         let reads = ("read_frags<hearth_pipeline::verify::Verify>", "crates/base/tile/src/runner.rs");
         assert_eq!(stack(&[&BELOW, &[TURN, reads]]).to_string(), "core 0;verify;tile::runner::read_frags");

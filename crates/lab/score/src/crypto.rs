@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_verified_is_signed_and_anything_else_is_refused() {
+    fn only_signed_messages_verify() {
         let signed: Vec<_> = (0..BURST as u64).map(transfer).collect();
         let mut items: Vec<_> = signed.iter().map(item).collect();
         let (mut verifier, mut verdicts) = (Verifier::new(VerifierConfig::default()), Vec::new());

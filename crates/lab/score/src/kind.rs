@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_and_a_typo_is_said() {
+    fn a_name_is_found_and_a_typo_is_reported() {
         for kind in Kind::ALL {
             assert_eq!(Kind::find(kind.name()), Ok(kind));
         }

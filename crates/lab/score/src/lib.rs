@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_keeps_nothing_else_from_being_measured() {
+    fn failure_prevents_no_other_measurement() {
         let folder = tempfile::tempdir().expect("a folder");
         let kinds = [Kind::DiskSequential, Kind::Sha256Chain];
         let reports = Cell::new(0);

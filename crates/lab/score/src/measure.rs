@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_has_no_score_and_what_fails_says_why() {
+    fn stopped_has_no_score_and_failure_a_reason() {
         let hour = Duration::from_secs(3600);
         assert_eq!(measure(1.0, hour, &|| true, || Ok::<(), Infallible>(())), Ok(None));
         assert_eq!(measure(1.0, hour, &|| false, || Err("full")), Err("full"));

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_was_given() {
+    fn written_requirements_equal_the_given() {
         let folder = tempfile::tempdir().expect("a folder");
         let buffer = noise();
         let mut scratch = Scratch::new(folder.path()).expect("room");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_file_is_written_over() {
+    fn no_existing_file_is_overwritten() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(format!(".hearth_tune_machine.{}.tmp", std::process::id()));
         fs::write(&path, "mine").expect("written");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_leaves_no_file_and_a_full_disk_is_said() {
+    fn a_stop_leaves_no_file_and_a_full_disk_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let hour = Duration::from_secs(3600);
         assert!(disk_sequential(folder.path(), hour, &|| true).expect("no error").is_none());

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_and_what_is_not_there_is_said() {
+    fn missed_and_missing_scores_are_reported() {
         let asked = "blake2-256 = '1000 MiB/s'\ncopy = '9 GiB/s'\nsha256-chain = 1\ndisk-random-write = '420 MiB/s'\n";
         let scores = vec![
             score(Kind::Blake2, 900.0 * MIB),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbed_and_what_is_no_disk_is_said() {
+    fn disturbance_and_non_disk_are_reported() {
         let busy = Score {
             value: 1000.0 * MIB,
             clock: Clock::Cpu,
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_cores_and_datagrams_are_told() {
+    fn pairs_of_cores_and_datagrams_are_reported() {
         let between = CoreMatrix {
             cores: vec![0, 1, 4],
             left_out: vec![5],

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_was_sent() {
+    fn received_datagrams_were_sent() {
         let score = loopback(Duration::from_millis(50), &|| false).expect("sockets").expect("not stopped");
         assert!(score.received.calls > 0 && score.received.wall > 0.0);
         // Datagrams sent before the measurement may arrive during it: at most what fits into the receiver's buffer.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_send_is_not_counted() {
+    fn foreign_datagrams_are_not_counted() {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = Options { sharing: PortSharing::None, buffer_bytes: BUFFER_BYTES };
         let (to, from) = (UdpSocket::bind(here, options).unwrap(), UdpSocket::bind(here, options).unwrap());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_cores_are_told_beyond_the_limit() {
+    fn slower_cores_are_reported_beyond_the_limit() {
         assert_eq!(slower(0.04, Some(20.5), Some(20.0)), None);
         let why = slower(0.04, Some(23.0), Some(20.0)).expect("slower");
         assert_eq!(why, "the cores were 15 % slower than at their best");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_do_is_told_from_what_the_run_does() {
+    fn load_of_others_is_separated_from_the_runs() {
         assert_eq!(looked(1_990, 4, 1_990, 9_000_000, false), None, "it uses both cores and waits for itself");
         assert_eq!(looked(1_090, 0, 990, 0, false), None, "others had less than a twentieth");
         assert!(looked(1_300, 0, 990, 0, false).expect("busy").contains("other programs used 15 %"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_counts_nothing_is_told() {
+    fn a_kernel_that_counts_nothing_is_reported() {
         let none = KernelCounts { at: Instant::now(), busy: 0, stolen: 0, all: 0, ours: 0, waited_us: None };
         for (counted, is_blind) in [(None, true), (Some(none), true), (Some(KernelCounts { all: 7, ..none }), false)] {
             assert_eq!(blind_by(counted.as_ref()).is_some(), is_blind, "{counted:?}");

@@ -39,7 +39,7 @@ pub enum TableError {
     Value {
         /// Number of the line.
         line: u64,
-        /// What is wrong with it.
+        /// A description of the fault.
         error: UnitError,
     },
     /// A build or a metric has no name.
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn error_names_its_line() {
         assert!(error("build,metric\n").starts_with("there is no column `value`; the columns are `build`, `metric`"));
         assert_eq!(error("build,metric,value,lto,lto\n"), "there are two columns `lto`");
         assert_eq!(error("build,metric,value\na,x,fast\n"), "line 2: `fast` is not a number");

@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_zero() {
+    fn missing_value_is_not_zero() {
         for text in ["", " ", "NA", "NaN", "null", "-"] {
             assert_eq!(parse(text), Ok(None), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_value_is_said() {
+    fn invalid_value_is_reported() {
         assert_eq!(parse("fast"), Err(UnitError::NotANumber("fast".into())));
         assert_eq!(parse("1e999"), Err(UnitError::NotFinite("1e999".into())));
         assert_eq!(parse("inf"), Err(UnitError::NotANumber("inf".into())));

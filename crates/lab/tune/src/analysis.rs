@@ -621,13 +621,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_takes_no_part() {
+    fn excluded_builds_take_no_part() {
         let without = Question { exclude: vec!["2".into()], ..question() };
         assert_eq!(ask(&without).expect("answered").json()["exact_pareto"], json!(["1", "3"]));
     }
 
     #[test]
-    fn a_wrong_question_is_said() {
+    fn invalid_request_is_reported() {
         let error = |question: Question| ask(&question).expect_err("wrong").to_string();
         let metric = error(Question { max: vec!["sped".into()], ..question() });
         assert_eq!(metric, "there is no metric `sped`; the metrics are `speed`, `size`");

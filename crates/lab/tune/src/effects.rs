@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_told_apart() {
+    fn options_are_distinguished() {
         let table = study();
         let found = effects(&table, &[Goal::new(0, true)], &[]);
         assert_eq!(found.aliased, [(1, 2)]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_built_by_options_tells_nothing_of_them() {
+    fn build_without_options_has_no_effects() {
         let rows = [("plain", "off", 1.0), ("fat", "fat", 1.1), ("copy", "off", 1.3), ("official", "-", 0.2)];
         let rows: String = rows.map(|(name, lto, value)| format!("{name},{lto},m,{value}\n")).concat();
         let table = Table::read(format!("build,lto,metric,value\n{rows}").as_bytes()).expect("fine");

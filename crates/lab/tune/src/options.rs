@@ -107,7 +107,7 @@ impl Key {
             Value::String(text) => text.trim().to_owned(),
             Value::Integer(number) => number.to_string(),
             Value::Boolean(is) => is.to_string(),
-            other => return Err(format!("`{}`: {other} is not a value of it", self.name())),
+            other => return Err(format!("`{}`: {other} is not a valid value", self.name())),
         };
         let is_plain = matches!(self, Self::Pgo | Self::Bolt) && text == "false";
         if text == DEFAULT || text.is_empty() || is_plain {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_is_all_combinations_but_those_excluded_and_those_included_too() {
+    fn matrix_expands_with_includes_and_excludes() {
         let made = matrix(
             "[matrix]\nlto = [\"off\", true]\ncodegen-units = [16, 1]\npgo = false\n\
              [[exclude]]\nlto = \"off\"\ncodegen-units = 1\n\
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_build_can_be_told_is_said() {
+    fn unsupported_build_option_is_reported() {
         let wrong = |text: &str| matrix(text).expect_err("wrong");
         assert_eq!(wrong("[matrix]\nlot = 1\n"), "unknown option `lot`; did you mean `lto`?");
         assert!(wrong("[matrix]\nspeed = 1\n").contains("the options are profile, toolchain"));

@@ -244,7 +244,7 @@ mod tests {
     use crate::analysis::{Question, analyze};
 
     #[test]
-    fn a_study_is_told_in_lines() {
+    fn a_study_is_reported_in_lines() {
         let mut rows = "build,lto,metric,value,repetition\n".to_owned();
         for round in 0..8 {
             let drift = 1.0 + f64::from(round) / 100.0;
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_repetition_nothing_is_told_as_sure() {
+    fn one_repetition_proves_nothing() {
         let found = answer(&rows("x", 1, &[("a", "10"), ("b", "11")]), "x", Rule::Bootstrap);
         let said = text(&found, true);
         assert!(said.contains("10.00 ±–") && !said.contains("±0") && !said.contains("1.00\n"), "{said}");

@@ -180,7 +180,7 @@ mod tests {
     const ROOM: usize = 1_000;
 
     #[test]
-    fn what_more_than_52_percent_say_is_believed() {
+    fn answer_of_more_than_52_percent_is_believed() {
         let peers = [1, 2, 3, 4].map(peer);
         let mut questions = Questions::default();
         questions.ask(9);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_changes_nothing() {
+    fn unsolicited_answer_changes_nothing() {
         let mut questions = Questions::default();
         questions.ask(9);
         questions.due(1_000, [peer(3)], ROOM);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn confirmed_blocks_are_told_newest_first() {
+    fn confirmed_blocks_are_reported_newest_first() {
         let mut blocks = ConfirmedBlocks::default();
         let id = |slot: u64| BankId { slot, hash: [slot as u8; 32] };
         for slot in (0..2 * CONFIRMED_MAX as u64 + 100).filter(|slot| slot % 2 == 1) {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_go_on_from_the_parent() {
+    fn changes_continue_from_the_parent() {
         let parent = bank(5, vec![account(1, 10, &[4], None), account(2, 10, &[4], None)]);
         let child = Bank::new(6, ([1; 32], [2; 32]), Some(&parent), vec![account(2, 10, &[4, 5], None)], |_| true);
         assert_eq!((child.voted(5), child.voted(4), child.total()), (10, 20, 20));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_first_does_not_matter() {
+    fn order_of_events_does_not_matter() {
         let mut one = Duplicates::default();
         assert_eq!(one.frozen(id(1)), None);
         assert_eq!(one.duplicate(7), Some(DuplicateAction::Doubtful(id(1))));

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_not_made_again() {
+    fn own_slot_is_made_only_once() {
         let view = View { made: vec![4, 5], ..View::default() };
         assert_eq!(next_turn(&ME, 4, 100, &view), Some(Turn { first: 6, last: 7 }));
         assert_eq!(begin(&view, 3, 5 * 64), LeaderStep::Early);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_sent_again_less_and_less_often() {
+    fn resends_back_off() {
         let mut all = Propagation::default();
         all.add(id(4), None, &[101; 32], stakes(), 1_000);
         let times: Vec<u64> = (0..100).map(|s| s * 1_000).filter(|now| !all.overdue(*now).is_empty()).collect();

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_nobody_can_be_at_are_refused() {
+    fn impossible_addresses_are_refused() {
         let (open, private) = (Config::default(), Config { allow_private: true, ..Config::default() });
         for (address, is_open, is_private) in [
             ("8.8.8.8:5", true, true),

@@ -122,7 +122,7 @@ counters! {
     proofs_unknown_leader,
     /// Times that this node's clock was set back by more than a second.
     clock_set_back,
-    /// Events that nobody took in time.
+    /// Events that no reader took in time.
     events_lost,
     /// Own values not published, because too many waited for a signature.
     unsigned_full,

@@ -37,7 +37,7 @@ const SAMPLE: u64 = 8;
 const FILTERS_MAX: u64 = 1_024;
 /// Maximum values scanned for one response.
 const CANDIDATES_MAX: usize = 4_096;
-/// One in this many times, a staked node that was not heard of for long is asked all the same.
+/// One in this many times, a staked node that was not heard of for long is asked anyway.
 const RETRY_ODDS: u64 = 16;
 /// Maximum age for the order of a response: 432,000 slots of 400 ms.
 const AGE_MAX_MS: u64 = 432_000 * 400;

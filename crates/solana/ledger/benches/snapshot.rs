@@ -1,5 +1,5 @@
-//! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account; then the same of an
-//! archive of the cluster's, of one with what changed since, and how many times as long the archive takes.
+//! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account. Then the same for a
+//! full and an incremental archive in the cluster's format, and how many times as long the archive takes.
 //!
 //! reads   `HEARTH_ACCOUNTS` (100,000), `HEARTH_BENCH_DIR` (the temporary folder); `HEARTH_BENCH_KEEP`, a folder;
 //!         `HEARTH_BENCH_ARCHIVE`, which the bench gives to the process that it starts
@@ -178,12 +178,12 @@ fn measure_incremental(genesis: &Genesis, ledger: &Ledger, full: &Path) {
     let bytes = std::fs::metadata(&path).expect("it is there").len();
     let (compared, written) = (compared.as_secs_f64(), start.elapsed().as_secs_f64());
     println!("{written:>8.2} s to write the changes of one in a hundred, {} MB", bytes / 1_000_000);
-    println!("{compared:>8.2} s of a stopped node to find them; a running one knows them");
-    // The start to come is of the full one's state, and so is what it is compared with.
+    println!("{compared:>8.2} s to find the changes in a stopped node; a running node tracks them");
+    // The start measured next is from the full archive alone, like the start that it is compared with.
     std::fs::remove_file(path).expect("it was written");
 }
 
-/// What the archive says of the chain, whose blocks have no transactions.
+/// The archive's facts about the chain, whose blocks have no transactions.
 fn facts(genesis: &Genesis, ledger: &Ledger) -> ChainFacts {
     let (slot, _) = ledger.hash_all();
     let history = SlotHistory::of(ledger).expect("the chain keeps it");

@@ -26,7 +26,7 @@ use crate::archive::{
     SlotStatuses, read_state,
 };
 use crate::bank::BankCounts;
-use crate::bank_hash::{Hashes, Hashing};
+use crate::bank_hash::{BankHasher, Hashes};
 use crate::block::BlockSummary;
 use crate::blockhash::BlockhashQueue;
 use crate::epochs::{Epochs, ResumePoint};
@@ -114,7 +114,7 @@ fn start(
     let features = Arc::new(ActiveFeatures::load(&accounts, fields.slot));
     let parent = (fields.parent_slot, fields.parent_hash);
     let hashes = Hashes::at(parent, (fields.slot, fields.hash), &fields.lattice, fields.capitalization);
-    let hashing = Hashing::restore(&accounts, hashes, config.hash_accounts);
+    let hashing = BankHasher::restore(&accounts, hashes, config.hash_accounts);
     let mut epochs = Epochs::with_stakes(fields.epoch_schedule, epoch_stakes(&fields)?);
     let votes = &votes_at_begin(&fields);
     let resumed = ResumePoint { slot: fields.slot, votes, features: &RewardFeatures::of(&features) };
@@ -158,7 +158,7 @@ fn check(genesis: &Genesis, fields: &BankFields) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The hard forks of the chain that goes on from the bank: its own, and the configured ones after it.
+/// The hard forks of the chain that continues from the bank: its own, and the configured ones after it.
 fn hard_forks(configured: &[u64], fields: &BankFields) -> Result<Vec<u64>, Fault> {
     continued(fields.slot, &fields.hard_forks, configured).map_err(|why| match why {
         HardForkError::Contradiction { found, declared, .. } => Fault::HardForks { found, configured: declared },

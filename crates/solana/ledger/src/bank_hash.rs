@@ -12,7 +12,7 @@
 //!
 //! A bank's hash is part of the next bank's state, in the slot hashes sysvar. Transfers do not read sysvars, so the
 //! next slot begins without it, and the sysvar is written as soon as the hash is known: at the latest before anything
-//! runs that can read it ([`Hashing::complete`]), or before the slot ends.
+//! runs that can read it ([`BankHasher::complete`]), or before the slot ends.
 
 mod points;
 
@@ -96,7 +96,7 @@ impl Hashes {
         Self { slot: last.0, lattice: lattice.to_bytes().to_vec(), lamports, hashes: VecDeque::from([parent, last]) }
     }
 
-    /// Whether it holds everything that [`Hashing::restore`] needs.
+    /// Whether it holds everything that [`BankHasher::restore`] needs.
     pub(crate) fn is_whole(&self) -> bool {
         Lattice::from_bytes(&self.lattice).is_some() && self.hashes.back().is_some_and(|(slot, _)| *slot == self.slot)
     }
@@ -154,14 +154,14 @@ struct UnderWay {
 }
 
 /// Computes the bank hashes.
-pub(crate) struct Hashing {
+pub(crate) struct BankHasher {
     state: Mutex<State>,
     behind: AtomicBool,
     /// Lamports of all accounts at the end of the newest hashed slot.
     capitalization: AtomicU64,
 }
 
-impl Hashing {
+impl BankHasher {
     /// Hashes all accounts as the state of `slot`, where the chain starts or resumes.
     pub(crate) fn new(accounts: &Accounts, parent: &Hash, slot: EndedSlot, hash_accounts: bool) -> Self {
         let (lattice, index, lamports) = hash_all(accounts);

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn it_forgets_the_oldest_and_says_until_when() {
+    fn oldest_drops_are_forgotten_up_to_a_reported_time() {
         let fates = DropTable::new(10_000, 5);
         for n in 0..30_000 {
             note(&fates, n, DropReason::PackExpired, 1000 + n);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_remember_nothing_takes_nothing() {
+    fn drop_log_of_size_zero_remembers_nothing() {
         let fates = DropTable::new(0, 5);
         note(&fates, 1, DropReason::PackExpired, 3);
         assert_eq!((fates.of(&signature(1)), fates.window().kept), (None, 0));

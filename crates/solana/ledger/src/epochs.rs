@@ -15,7 +15,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::bank_hash::{Hashing, StakeIndex};
+use crate::bank_hash::{BankHasher, StakeIndex};
 use crate::block::{BlockRewards, Reward};
 use crate::epoch::EpochSchedule;
 use crate::leaders::Leader;
@@ -271,7 +271,7 @@ impl Epochs {
     }
 
     /// Runs the epoch logic that precedes a slot's sysvars.
-    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> SlotStart {
+    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &BankHasher, new: &NewSlot<'_>) -> SlotStart {
         let (epoch, parent_epoch) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
         let mut rewards = BlockRewards::default();
         if parent_epoch < epoch {
@@ -283,7 +283,7 @@ impl Epochs {
         SlotStart { parent_epoch, rewards }
     }
 
-    fn begin_epoch(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> BlockRewards {
+    fn begin_epoch(&mut self, accounts: &Accounts, hashing: &BankHasher, new: &NewSlot<'_>) -> BlockRewards {
         let (epoch, rewarded) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
         let index = hashing.stake_index();
         let all = stakes::stake_accounts(accounts, &index);

@@ -8,7 +8,7 @@
 //!         4.2, `compute_shred_version` of `solana-shred-version` 4
 //!
 //! Every node of a chain must have the same ones: nodes with others have other bank hashes from the slot on, and other
-//! shreds. So a state says which ones it was made with, and a chain that goes on from it keeps them.
+//! shreds. So a state says which ones it was made with, and a chain that continues from it keeps them.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::sysvars::{u64_at, write};
 /// Maximum hard forks of a chain. Clusters have had a few.
 pub const HARD_FORKS_MAX: u64 = 1_024;
 
-/// Why a chain cannot go on with these hard forks.
+/// Why a chain cannot continue with these hard forks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HardForkError {
     /// A declared fork is not after a state that was made without it.
@@ -89,7 +89,7 @@ pub fn first_new(declared: &[u64], known: &[u64], (after, until): (u64, u64)) ->
     counts(declared).into_iter().find(is_new).map(|(slot, _)| slot)
 }
 
-/// The hard forks of a chain that goes on from the state of `slot`: those that the state was made with or knows,
+/// The hard forks of a chain that continues from the state of `slot`: those that the state was made with or knows,
 /// `found` with their counts, and of the declared ones those after `slot`. Slots are repeated as often as they count.
 ///
 /// # Errors

@@ -34,7 +34,7 @@ use hearth_wire::{Hash, Pubkey};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, NoProgramRuntime, ProgramRuntime, Shared};
-use crate::bank_hash::{EndedSlot, Hashing};
+use crate::bank_hash::{BankHasher, EndedSlot};
 use crate::block::{BlockRewards, BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
@@ -143,7 +143,7 @@ struct UndoneBlock {
 pub(crate) struct State {
     pub(crate) accounts: Accounts,
     pub(crate) statuses: StatusCache,
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: BankHasher,
     pub(crate) blockhashes: BlockhashQueue,
     pub(crate) blocks: VecDeque<BlockSummary>,
     pub(crate) epochs: Epochs,
@@ -194,7 +194,7 @@ impl Ledger {
         features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let ended =
             EndedSlot { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
-        let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
+        let hashing = BankHasher::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
         let epochs = Epochs::at_genesis(schedule, slot, &accounts, &hashing.stake_index());
         let block = BlockSummary {

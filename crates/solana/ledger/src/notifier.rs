@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn events_without_room_are_counted() {
         let tap = Notifier::default();
         tap.set_wanted(Interests { accounts: true, ..Interests::default() });
         tap.add(std::iter::empty(), (0..10).map(|_| changed(10 << 20)));

@@ -305,7 +305,7 @@ impl WrittenSnapshot {
             if let Some(Ok(part)) = &mut self.archive {
                 part.statuses(&results);
             }
-            // A start goes on with the next block.
+            // A start continues with the next block.
             if let Some(own) = &mut self.own {
                 let mut claims = claims.iter().filter(|entry| entry.is_alive(height + 1));
                 claims.try_for_each(|entry| own.claim(entry))?;

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vote_state_is_refused() {
+    fn invalid_vote_state_is_refused() {
         let whole = new_vote_state(&[6; 32], &[1; 32]);
         assert_eq!(VoteState::read(&[0; VOTE_STATE_BYTES]), None);
         (0..250).for_each(|cut| assert_eq!(VoteState::read(&whole[..cut]), None, "{cut}"));

@@ -55,7 +55,7 @@ catalogue! {
     /// weighs more than all stake; nodes with the same votes choose the same fork.
     DoubleCount = "double-count",
     /// Of two forks the lighter one is built on (`consensus`, `Forks::recompute`). *Invariant*: the heaviest candidate
-    /// is chosen; after a cut has healed the cluster comes to one fork and roots go on.
+    /// is chosen; after a cut has healed the cluster comes to one fork and roots continue.
     LighterFork = "lighter-fork",
     /// A block is confirmed by a third of the stake (`consensus`, `Tracker::vote`). *Invariant*: more than two thirds
     /// of the stake voted for a block that a node reports as confirmed; two confirmed blocks are of one fork.

@@ -64,11 +64,11 @@ impl Stakes {
     ///
     /// # Errors
     ///
-    /// Which line of the file is invalid, or that the sum is.
+    /// The file cannot be read, one of its lines is invalid, or the sum overflows.
     pub fn of(&self, nodes: usize) -> Result<Vec<u64>, String> {
         let mut all: Vec<u64> = match self {
             Self::Equal => vec![FIRST; nodes],
-            // A node without stake is of another kind.
+            // At least one lamport: a node without stake would not be a validator.
             Self::Zipf(power) => {
                 (1..=nodes).map(|k| (FIRST as f64 / (k as f64).powf(*power)).max(1.0) as u64).collect()
             }
@@ -98,7 +98,7 @@ fn read(text: &str) -> Result<Vec<u64>, String> {
     };
     let all: Vec<u64> = lines.map(stake).collect::<Result<_, _>>()?;
     match all.iter().try_fold(0u64, |sum, stake| sum.checked_add(*stake)) {
-        Some(0) => Err("nobody has stake".into()),
+        Some(0) => Err("no node has stake".into()),
         Some(_) => Ok(all),
         None => Err(format!("the stakes are more than {} lamports in all", u64::MAX)),
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spreads_are_what_they_are_called() {
+    fn distributions_match_their_names() {
         assert_eq!(Stakes::Equal.of(3), Ok(vec![100_000_000_000_000; 3]));
         let all = Stakes::default().of(2_000).expect("made up");
         let (sum, first): (u64, u64) = (all.iter().sum(), all[..19].iter().sum());
@@ -132,7 +132,7 @@ mod tests {
     fn a_file_has_a_stake_in_each_line() {
         assert_eq!(read("# identity stake\nabc 7\n\n9\n"), Ok(vec![7, 9]));
         assert_eq!(read("abc 7\nabc\n"), Err("line 2: `abc` is not a stake in lamports".into()));
-        assert_eq!(read("# none\nabc 0\n"), Err("nobody has stake".into()));
+        assert_eq!(read("# none\nabc 0\n"), Err("no node has stake".into()));
         let much = format!("{}\n1\n", u64::MAX);
         assert_eq!(read(&much), Err(format!("the stakes are more than {} lamports in all", u64::MAX)));
     }

@@ -170,7 +170,7 @@ fn a_seed_is_a_course() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_told() {
+fn contradictory_options_are_reported() {
     let of = |plan: Plan| plan.run().expect_err("no plan").to_string();
     assert_eq!(of(plan(1, 1e6)), "1 nodes: from 2 to 50000 can be simulated");
     assert_eq!(of(plan(10, 0.0)), "transactions a second: 0 is not from 1 to 1000000000");
@@ -211,7 +211,7 @@ fn memory_bounds_sets_and_slots_at_once() {
 }
 
 #[test]
-fn what_is_no_number_is_told() {
+fn invalid_number_is_reported() {
     for (name, plan) in [
         ("transactions a second", plan(10, f64::NAN)),
         ("milliseconds of a slot", Plan { slot_ms: f64::NAN, ..plan(10, 1e3) }),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_where_it_said_last() {
+    fn newest_contact_info_counts() {
         let mut view = View::new([1; 32]);
         [3, 2, 1].into_iter().for_each(|node| view.put(&peer(node, 8_000)));
         assert_eq!(nodes(&view), (vec![2, 3], vec![2, 3]));

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_is_forgotten_a_part_at_a_time() {
+    fn old_tags_are_forgotten_in_parts() {
         let mut cache = TagCache::new(4 * FORGOTTEN_MAX, 7).unwrap();
         let old = FORGOTTEN_MAX + 10;
         (0..old as u64).for_each(|tag| assert!(cache.insert(tag)));

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_behind_the_signature_is_told_once() {
+    fn failure_after_the_signature_is_reported_once() {
         let mut session = deferred();
         session.read_handshake(&[message(CERTIFICATE_REQUEST), message(FINISHED)].concat()).unwrap();
         assert!(session.wanted.take_message().is_some());

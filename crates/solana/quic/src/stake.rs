@@ -16,8 +16,8 @@ const STREAMS_MIN: u32 = 128;
 const STREAMS_MAX: u32 = 512;
 const STREAMS_TOTAL: u32 = 100_000;
 
-/// A share of all stake below this counts as none: of all streams in a window of 100 ms, 500 a millisecond, it is less
-/// than one.
+/// A share of all stake below this counts as none: of the 50,000 streams in a window of 100 ms (500 a millisecond), it
+/// would be less than one.
 const SHARE_MIN: f64 = 1.0 / 50_000.0;
 
 /// Length of an interval; the load of staked peers is averaged over this many of them.
@@ -58,7 +58,7 @@ impl Stakes {
         Some(*stake as f64 / self.0.total as f64)
     }
 
-    /// The share by which a peer's limits go: `None` if it is too small to count.
+    /// The share that sets a peer's limits; `None` if it is too small to count.
     pub(crate) fn counted_share(&self, key: &[u8; 32]) -> Option<f64> {
         self.share(key).filter(|share| *share >= SHARE_MIN)
     }
@@ -104,7 +104,7 @@ impl Load {
             return;
         }
         self.average += WEIGHT * (f64::from(self.count) - self.average);
-        // After a thousand empty ones nothing is left.
+        // After a thousand empty intervals the average is zero.
         let empty = (intervals - 1).min(1000) as i32;
         self.average *= (1.0 - WEIGHT).powi(empty);
         self.started += INTERVAL * intervals.min(u128::from(u32::MAX)) as u32;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_staked_are_limited_by_stake_only_when_they_fill_the_server() {
+    fn stake_limits_staked_peers_only_on_a_full_server() {
         let (start, window) = (Instant::now(), Duration::from_millis(100));
         let mut load = Load::new(start);
         let mut fill = |from: u32, intervals: u32, streams: u32| {

@@ -64,13 +64,13 @@ impl Failure {
         self.0.message()
     }
 
-    /// Prefixes an [`Failure::invalid_params`] error with the place of the value that contains the wrong one.
+    /// Prepends the path of the enclosing value to the message of a [`Failure::invalid_params`] error.
     pub fn within(self, place: &str) -> Self {
         let message = self.0.message().strip_prefix(WRONG_PARAMS).unwrap_or(self.0.message());
         Self::invalid_params(format!("{place}: {message}"))
     }
 
-    /// Whether the node is unhealthy, as opposed to a faulty request.
+    /// Whether the error says that the node is unhealthy, not that the request is faulty.
     pub fn is_unhealthy(&self) -> bool {
         self.0.code() == UNHEALTHY
     }
@@ -100,7 +100,7 @@ impl Failure {
         Self::new(INVALID_PARAMS, format!("{WRONG_PARAMS}{message}"))
     }
 
-    /// The parameters are valid and refused, in the cluster's words: `message` is all that the client gets.
+    /// The parameters are well-formed but refused. The client gets `message`, which is Agave's, without a prefix.
     pub fn refused_params(message: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS, message)
     }
@@ -154,7 +154,7 @@ impl Failure {
         Self::new(-32004, format!("Block not available for slot {slot}"))
     }
 
-    /// The stakes of an epoch are still being paid at this slot and height, and are paid at a later height.
+    /// The rewards of an epoch are still being distributed at this slot and height, and until `complete_height`.
     pub fn rewards_active(slot: u64, height: u64, complete_height: u64) -> Self {
         Self::new(-32017, format!("Epoch rewards period still active at slot {slot}")).with_data(json!({
             "currentBlockHeight": height,
@@ -163,7 +163,7 @@ impl Failure {
         }))
     }
 
-    /// The first block that is here of an epoch is not the first of that epoch.
+    /// The node lacks the first block of the epoch: the oldest one that it has is at `slot`.
     pub fn not_a_boundary(slot: u64) -> Self {
         let message = format!(
             "Rewards cannot be found because slot {slot} is not the epoch boundary. This may be due to gap in the \
@@ -211,7 +211,7 @@ impl Failure {
         Self::new(-32012, message.to_string())
     }
 
-    /// The node is unhealthy, in the cluster's words; `reason` is with the data.
+    /// The node is unhealthy. The message is Agave's; the data has `reason`.
     pub fn unhealthy(reason: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
         let message = match slots_behind {
             Some(behind) => format!("Node is behind by {behind} slots"),

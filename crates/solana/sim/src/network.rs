@@ -69,9 +69,9 @@ pub struct NetworkFaults {
     pub mute: Option<usize>,
     /// Nothing that is sent to this node arrives.
     pub deaf: Option<usize>,
-    /// Of shreds that this node sends, so many in a thousand go to nobody.
+    /// A node, and how many in a thousand of the shreds that it sends are withheld.
     pub withhold: Option<(usize, u64)>,
-    /// Of shreds that this node sends, so many in a thousand are changed.
+    /// A node, and how many in a thousand of the shreds that it sends are changed.
     pub garbage: Option<(usize, u64)>,
 }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_does_not_arrive() {
+    fn partitioned_datagram_does_not_arrive() {
         let mut network = Network::new(3, 1);
         network.weather.mute = Some(0);
         network.weather.deaf = Some(2);

@@ -72,7 +72,7 @@ use parking_lot::Mutex;
 use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
 use crate::net::{SimNet, Wire};
 use crate::network::{address, port_at};
-use crate::snapshots::Taking;
+use crate::snapshots::SnapshotTaker;
 
 /// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
 pub const SLOT_MS: u64 = 200;
@@ -336,7 +336,7 @@ pub struct Node {
     /// When the sync under way is done, nanoseconds since the run began.
     synced_at: Option<u64>,
     tower_due: TowerDue,
-    snapshots: Taking,
+    snapshots: SnapshotTaker,
     failed_replay: Failure<PositionError>,
     failed_tower: Failure<TowerError>,
     /// When it is to be turned again, nanoseconds since the run began.
@@ -574,7 +574,7 @@ impl Node {
         let OpenedChain { ledger, store, keeper, .. } = opened;
         let blocks = store.reader();
         let when = secret_word(seed ^ place.starts << 32, number, "snapshots");
-        let snapshots = Taking::new(&ledger, place.folder, blocks.clone(), when).map_err(StartError::other)?;
+        let snapshots = SnapshotTaker::new(&ledger, place.folder, blocks.clone(), when).map_err(StartError::other)?;
         let configs = configs
             .one::<SimNet>(Arc::clone(&wire))
             .one::<Tower>(tower)

@@ -54,10 +54,10 @@ pub enum Kind {
     LateJoin,
     /// The victim is down for long.
     FarBehind,
-    /// Of the shreds that the victim sends, its own and those it passes on, so many in a thousand go to nobody.
+    /// The victim withholds a part of its own shreds and of those that it retransmits.
     Withhold,
-    /// The victim makes two blocks of its slots: of the one it gives so many shreds in a thousand to nobody, the other
-    /// goes to all.
+    /// The victim makes two blocks for each of its slots. It withholds a part of the shreds of the one, and sends
+    /// the other to all nodes.
     Equivocate,
     /// Shreds that the victim sends are changed on the way, and it sends noise to all ports.
     Garbage,

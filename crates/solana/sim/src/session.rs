@@ -32,9 +32,9 @@ use crate::net::ArrivedDatagram;
 use crate::network::MS;
 use crate::node::{Node, NodeStart, Setup, StartError, secret, validator};
 
-/// A replay goes on for so long after the session's end, if it has not rooted all by then, nanoseconds.
+/// How long a replay continues after the session's end if it has not rooted all blocks by then, nanoseconds.
 const LONGER_NS: u64 = 5_000 * MS;
-/// Requests for repair that are so far apart have different nonces, nanoseconds.
+/// Repair requests at least this far apart have different nonces, nanoseconds.
 const REQUESTS_APART_NS: u64 = 200 * MS;
 /// Requests for an own shred that its nonce is chosen from.
 const REQUESTS: u64 = 8;
@@ -153,7 +153,7 @@ impl From<StartError> for SessionError {
 /// Reads a session and replays it.
 ///
 /// # Errors
-/// The session is not whole, or comes to something else here.
+/// The session is incomplete, or its replay has another result.
 pub fn replay(folder: &Path) -> Result<Replayed, SessionError> {
     replay_session(folder, &folder::read(folder)?)
 }

@@ -1,11 +1,11 @@
-//! Snapshots: a node takes them while it runs, and starts from the newest; one that was down long is given another's.
+//! Snapshots: a node takes them while it runs, and starts from the newest. One that was down long gets another node's.
 //!
 //! reads   a node's ledger and blocks; the files of a peer
 //! writes  files of snapshots
 //! memory  the snapshot in progress
 //! drops   a snapshot whose block is undone
 //!
-//! What a snapshot thread does by itself is done here at instants that the seed draws: the accounts are written some
+//! A real node has a snapshot thread; here the seed draws the instant of each step. So the accounts are written some
 //! time after the cut, when later slots have changed them.
 
 use std::io;
@@ -19,12 +19,12 @@ use hearth_ledger::snapshot_taker::SteppedTaker;
 
 use crate::network::MS;
 
-/// A snapshot is taken at each multiple of so many slots, unless one is in progress: it takes 32 slots until its block
-/// is rooted.
+/// A snapshot is taken at each multiple of this many slots, unless one is in progress. It takes 32 slots until the
+/// block of a snapshot is rooted.
 pub const INTERVAL_SLOTS: u64 = 16;
 /// Snapshots that a node keeps.
 const KEEP: usize = 2;
-/// The accounts are written so long after the cut at most, ms.
+/// Maximum time from the cut until the accounts are written, ms.
 const WRITTEN_WITHIN_MS: u64 = 400;
 /// How often to look whether the block is permanent, nanoseconds.
 const LOOK_EVERY_NS: u64 = 100 * MS;
@@ -42,7 +42,7 @@ pub fn newest(chain: &Path) -> Option<SnapshotFile> {
 /// Copies a snapshot into the folder of a node that is down.
 ///
 /// # Errors
-/// The file system's.
+/// The file cannot be copied.
 pub fn copy(file: &SnapshotFile, chain: &Path) -> io::Result<()> {
     let to = folder(chain);
     std::fs::create_dir_all(&to)?;
@@ -50,8 +50,8 @@ pub fn copy(file: &SnapshotFile, chain: &Path) -> io::Result<()> {
     std::fs::copy(&file.path, to.join(name)).map(|_| ())
 }
 
-/// What takes the snapshots of a node that runs.
-pub struct Taking {
+/// Takes the snapshots of a running node.
+pub struct SnapshotTaker {
     taker: SteppedTaker,
     random: fastrand::Rng,
     /// When there is something to do, nanoseconds since the run began.
@@ -59,7 +59,7 @@ pub struct Taking {
     done: Vec<Result<SnapshotFile, SnapshotError>>,
 }
 
-impl Taking {
+impl SnapshotTaker {
     /// Begins to take snapshots of a ledger in the folder of its chain; `seed` draws when.
     ///
     /// # Errors

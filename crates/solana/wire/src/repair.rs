@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart_by_their_length() {
+    fn answers_are_distinguished_by_length() {
         let ping = Ping { from: [1; 32], token: [2; 32], signature: [3; 64] };
         assert_eq!(Answer::parse(&write_ping(&ping)), Some(Answer::Ping(ping)));
         let pong = Pong { from: [1; 32], hash: [2; 32], signature: [3; 64] };

@@ -12,7 +12,7 @@ use crate::program::system;
 
 /// Size of a plain transfer: signature 65, header 3, three accounts 97, blockhash 32, one instruction 18.
 pub const TRANSFER_SIZE: usize = 65 + 3 + 97 + 32 + 18;
-/// Size of a transfer with two compute-budget limits: one account and two instructions of 8 B more.
+/// Size of a transfer with two compute-budget limits: it has one more account, and two more instructions of 8 B.
 pub const LIMITED_TRANSFER_SIZE: usize = TRANSFER_SIZE + 32 + 2 * 8;
 const _: () = assert!(TRANSFER_SIZE == 215 && LIMITED_TRANSFER_SIZE == 263);
 
@@ -54,7 +54,7 @@ impl TransferTemplate {
     }
 
     fn from_budget(budget: &[ComputeBudgetInstruction]) -> Self {
-        // In the compiler's order: the payer first, the receiver alone in its class.
+        // In the order of `Message::compile`: the payer first, then the receiver, the only other writable account.
         let (from, to) = ([1; 32], [2; 32]);
         let mut instructions: Vec<_> = budget.iter().map(ComputeBudgetInstruction::instruction).collect();
         instructions.push(system::transfer(&from, &to, 0));
@@ -125,7 +125,7 @@ mod tests {
 
     /// The patched template equals a transaction compiled from instructions.
     #[test]
-    fn equals_what_the_compiler_builds() {
+    fn template_equals_compiled_message() {
         let (from, to, blockhash, signature) = ([0xaa; 32], [3; 32], [7; 32], [9; 64]);
         let limits = [
             ComputeBudgetInstruction::SetLoadedAccountsDataSizeLimit(30 * 1024).instruction(),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_by_key_is_masked() {
+    fn values_that_depend_on_keys_are_masked() {
         let text = "Signature: 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQU\n\n\
                     Balance: 1.50 SOL at slot 42\n";
         assert_eq!(masked(text), "Signature: KEY\nBalance: N SOL at slot N");

@@ -112,7 +112,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn it_begins_with_the_next_block_and_ends_when_it_is_told() {
+    fn profile_starts_at_the_next_block_and_stops_on_request() {
         let genesis = genesis::dev(5, &[], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
         let chain = Chain::open(config).expect("it opens");

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_told_in_words() {
+    fn requested_profile_is_described() {
         let plan = |span, tile: Option<&str>| ProfilePlan { span, tile: tile.map(Into::into), hz: 99 };
         let seconds = request_of(&plan(ProfileSpan::Seconds(60), Some("sign")));
         assert_eq!((seconds.words.as_str(), seconds.lasts), ("60 s of sign", Some(Duration::from_secs(61))));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_do_not_begin_or_end_are_told() {
+    fn blocks_that_do_not_begin_or_end_are_reported() {
         let looks = Cell::new(0);
         let now = || [Some(7), Some(7), None, Some(8)][looks.replace(looks.get() + 1)];
         let (goes_on, stopped) = (|| false, || true);

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_traffic_raises_is_no_sign_of_an_attack() {
+    fn counters_of_the_traffic_prove_no_attack() {
         let counters = |b| Counters::from([("a", 3), ("b", b)].map(|(name, value)| (name.to_owned(), value)));
         let alone = Counters::from([("b".to_owned(), 2)]);
         assert_eq!(beyond(counters(2), &alone), Counters::from([("a".to_owned(), 3)]));

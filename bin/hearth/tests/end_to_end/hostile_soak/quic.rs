@@ -18,7 +18,7 @@ const AT_ONCE: u64 = 16;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(1);
 /// Sockets that are kept open, with their silent connections.
 const HELD: usize = 64;
-/// A first part of a transaction that never goes on: more than a client with [`WINDOW`] may send unacknowledged.
+/// A first part of a transaction that never continues: more than a client with [`WINDOW`] may send unacknowledged.
 const BEGINNING: [u8; 1200] = [0xdd; 1200];
 const WINDOW: u64 = 600;
 

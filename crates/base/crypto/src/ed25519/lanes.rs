@@ -18,10 +18,10 @@ use super::sha512::Sha512;
 use super::verify::VerifyError;
 use curve25519_dalek::scalar::Scalar;
 
-/// The shape of the scalars that multiply a key without a table.
+/// The comb of a scalar whose key has no precomputed table.
 type FreshComb = Comb<5, 1>;
 
-/// `$lanes` lanes at work, on elements `$field`, which need the features `$features`.
+/// Defines a verifier of `$lanes` lanes on elements `$field`, which need the processor's features `$features`.
 macro_rules! lanes {
     ($name:ident, $module:ident, $lanes:literal, $field:ty, $features:literal) => {
         /// State of the lanes, reused between bursts.

@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_known_changes_no_verdict(
+        fn known_nodes_change_no_verdict(
             seed in 0..9u8,
             given in proptest::collection::vec(
                 (0..SHRED_LEAVES, any::<bool>(), 0..PROOF_SIZE + 32, 1..=255u8), 1..90,

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_signed_recovers_to_the_signer() {
+    fn signature_recovers_to_the_signer() {
         let mut recoverer = Recoverer::new(Arithmetic::Detect);
         for seed in 1..=40u8 {
             let signer = Signer::new(&[seed; 32]).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn invalid_secret_is_refused() {
         assert_eq!(Signer::new(&[0; 32]).unwrap_err(), NoSecret);
         assert_eq!(Signer::new(&[0xff; 32]).unwrap_err(), NoSecret);
     }

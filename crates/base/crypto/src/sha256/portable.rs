@@ -1,4 +1,4 @@
-//! SHA-256 on machines without a kernel of our own: the crate `sha2` compresses.
+//! SHA-256 on machines for which there is no code of our own: the crate `sha2` compresses.
 //!
 //! reads   states and blocks
 //! writes  states

@@ -13,7 +13,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> Stag
     let names = listening(root, &machine.network, wants.listens);
     if names.is_empty() {
         return StageVerdict::Well(format!(
-            "the node listens on {} (tiles.net.bind_address): no card takes part",
+            "the node listens on {} (tiles.net.bind_address): no network card is involved",
             wants.listens
         ));
     }

@@ -12,7 +12,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> Stag
     let names = listening(root, &machine.network, wants.listens);
     if names.is_empty() {
         return StageVerdict::Well(format!(
-            "the node listens on {} (tiles.net.bind_address): no card takes part",
+            "the node listens on {} (tiles.net.bind_address): no network card is involved",
             wants.listens
         ));
     }
@@ -30,7 +30,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> Stag
         let each: Vec<String> = disturbing.iter().map(|i| format!("{} on {}", i.name, show(i.cores()))).collect();
         faults.push(Fault {
             what: format!("interrupts go to cores of tiles ({}); cores {} have none", each.join(", "), show(&free)),
-            costs: "each packet's interrupt holds up whatever tile is there; not measured".into(),
+            costs: "each packet's interrupt delays the tile on that core; not measured".into(),
             remedy: Remedy::Write { paths: disturbing.iter().map(|i| i.file()).collect(), value: show(&free) },
         });
     }
@@ -41,7 +41,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> Stag
             remedy: Remedy::ByHand("sudo systemctl disable --now irqbalance".into()),
         });
     }
-    StageVerdict::of(faults, format!("interrupts of {} keep away from the cores of tiles", names.join(", ")))
+    StageVerdict::of(faults, format!("interrupts of {} are on cores without tiles", names.join(", ")))
 }
 
 fn is_running(root: &Root, program: &str) -> bool {

@@ -119,7 +119,7 @@ fn a_guest_with_the_defaults_is_ideal() {
 }
 
 #[test]
-fn a_server_is_told_what_to_mend() {
+fn server_settings_get_advice() {
     let reports = look(&server_with_programs(), &wants());
     let of = |stage| commands(&reports, stage);
     assert_eq!(
@@ -189,7 +189,7 @@ fn other_machines_have_other_faults() {
 }
 
 #[test]
-fn what_init_changes_fini_puts_back() {
+fn fini_restores_what_init_changed() {
     let made = server_with_programs();
     let before = settings(&made);
     let (result, steps) = run_init(&made, &wants());
@@ -225,7 +225,7 @@ fn what_init_changes_fini_puts_back() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_theirs() {
+fn foreign_changes_since_init_are_kept() {
     let made = server_with_programs();
     run_init(&made, &wants()).0.unwrap();
     made.write("proc/sys/net/core/rmem_max", "16777216");
@@ -263,7 +263,7 @@ fn a_start_of_the_machine_takes_everything_back() {
 }
 
 #[test]
-fn failures_are_told_and_the_rest_is_done() {
+fn failures_are_reported_and_the_rest_is_done() {
     let made = server_with_programs();
     made.program("bin/mount", "echo 'mount: none: not today' >&2; exit 32");
     let before = made.read("proc/mounts");

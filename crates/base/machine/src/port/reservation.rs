@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_port_is_nobody_elses_and_refuses() {
+    fn held_port_is_exclusive_and_refuses() {
         let held = ReservedTcp::hold("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = held.address();
         assert!(is_taken(address) && is_taken(SocketAddr::new([0; 4].into(), address.port())));

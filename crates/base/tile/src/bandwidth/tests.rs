@@ -50,7 +50,7 @@ fn a_peer_is_an_address_and_on_loopback_a_port_too() {
 }
 
 #[test]
-fn what_fits_is_counted_exactly_in_both_directions() {
+fn peers_within_the_bound_are_counted_exactly() {
     let (mut table, words) = table(4);
     assert_eq!(read(&words, 4), Tally::default(), "a workspace begins with nobody");
     for round in 0..10 {
@@ -75,7 +75,7 @@ fn what_fits_is_counted_exactly_in_both_directions() {
 
 /// A million spoofed addresses, and three peers that have a tenth of the bytes together.
 #[test]
-fn a_flood_of_addresses_drives_nobody_out_and_all_is_counted() {
+fn flood_of_addresses_evicts_none_and_is_counted() {
     let (mut table, words) = table(PLACES);
     let real = |at: u64| SocketAddr::from(([192, 0, 2, at as u8 + 1], 8001));
     let (mut expected, mut total) = ([Bytes::default(); 3], 0);
@@ -108,7 +108,7 @@ fn a_flood_of_addresses_drives_nobody_out_and_all_is_counted() {
 
 /// All places are taken by peers that continue with 45 % of the bytes; a flood has 50 %, a late peer 5 %.
 #[test]
-fn who_comes_late_with_much_gets_a_place_in_a_flood_and_keeps_it() {
+fn late_heavy_peer_gets_and_keeps_a_place() {
     const STEP_NS: u64 = 20_000;
     let (mut table, words) = table(PLACES);
     let real = |at: u64| SocketAddr::from(([192, 0, 2, at as u8], 8001));
@@ -155,7 +155,7 @@ fn who_comes_late_with_much_gets_a_place_in_a_flood_and_keeps_it() {
 }
 
 #[test]
-fn who_falls_silent_gives_way_to_who_sends() {
+fn silent_peer_gives_way_to_a_sender() {
     let (mut table, words) = table(2);
     table.received(v4(1), 1 << 40);
     table.received(v4(2), 1 << 40);
@@ -210,7 +210,7 @@ fn the_sum_is_right_whatever_comes() {
 }
 
 #[test]
-fn who_comes_back_has_what_came_since() {
+fn activity_survives_lost_and_regained_places() {
     let peers = |bytes: &[(u32, u64)], others: u64| Tally {
         peers: bytes
             .iter()

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_run_for_is_not_work() {
+    fn time_of_other_tiles_is_not_work() {
         let mut world = World::new();
         (0..20).for_each(|_| world.window(9, 4));
         assert!(world.lends() && !world.borrower.is_over());

@@ -314,7 +314,7 @@ fn a_core_that_is_not_there_is_an_error_and_stops_what_ran() {
 }
 
 #[test]
-fn a_pinned_core_runs_where_it_was_told() {
+fn pinned_core_runs_where_configured() {
     let wires = alone(&["a:0"]);
     let allowed = sys::thread::allowed_cores().unwrap();
     let (script, cores) = (script(), Arc::new(Mutex::new(vec![])));

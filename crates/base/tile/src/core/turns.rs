@@ -13,7 +13,7 @@ use crate::tile::WaitFor;
 use crate::wake::Waker;
 
 /// A tile that waits for descriptors.
-struct Waiting {
+struct Waiter {
     /// The tile, by list and position.
     tile: (usize, usize),
     /// Position of its first descriptor among those of all tiles.
@@ -40,7 +40,7 @@ pub struct CoreThread<'a> {
     /// What its tiles wait for in the current or last sleep.
     wait: WaitFor,
     /// The tiles that wait for descriptors in it.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Waiter>,
 }
 
 impl<'a> CoreThread<'a> {
@@ -197,7 +197,7 @@ impl<'a> CoreThread<'a> {
                 tile.wait_for(&mut self.wait);
                 let count = self.wait.readable.len() - first;
                 if count > 0 {
-                    self.waiting.push(Waiting { tile: (i, k), first, count });
+                    self.waiting.push(Waiter { tile: (i, k), first, count });
                 }
             }
         }

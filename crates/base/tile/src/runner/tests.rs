@@ -307,7 +307,7 @@ fn bursts_end_after_a_run_of_frags_and_not_without_any() {
 }
 
 #[test]
-fn a_frag_for_later_stays_and_other_inputs_go_on() {
+fn a_frag_for_later_stays_and_other_inputs_continue() {
     let mut stage = Stage::<1>::new(&[IN, Wire { name: "other", ..IN }]);
     let (mut feed, mut other) = (stage.wires.feed("in"), stage.wires.feed("other"));
     look(&stage.script).filter = Box::new(|_, input| if input.index() == 0 { Filter::Later } else { Filter::Take });
@@ -460,7 +460,7 @@ fn without_work_counters_are_written_now_and_then() {
 }
 
 #[test]
-fn stopping_is_told_once_and_shown() {
+fn stopping_is_reported_once_and_shown() {
     let mut stage = Stage::<1>::new(&[IN]);
     stage.runner.started();
     assert_eq!(stage.word("state"), 1);
@@ -519,7 +519,7 @@ impl Tile for Relay {
 }
 
 #[test]
-fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
+fn receipt_times_travel_with_their_frags() {
     let mut rig = Rig::<Relay>::new((), &["in"], &["out"]);
     rig.advance(Duration::from_micros(10));
     rig.run();

@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_an_error() {
+    fn connection_to_no_listener_is_an_error() {
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let refused = connect(addr).and_then(|mut stream| write_in_time(&mut stream, b"hello"));
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
     }
 
     #[test]
-    fn a_server_that_does_not_take_connections_holds_nobody_up() {
+    fn server_without_accept_delays_no_other() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // SAFETY: listen takes no pointers. The queue is shortened to one connection.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);

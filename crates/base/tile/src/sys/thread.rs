@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_core_is_read_again_and_again_and_is_none_where_nobody_tells() {
+    fn core_wait_is_sampled_and_absent_without_a_source() {
         let wait = CoreWait::of_this_thread();
         let first = wait.ns();
         std::thread::yield_now();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_there_is_refused() {
+    fn impossible_content_is_refused() {
         let slot = Entry::Slot { slot: U256::from(1), value: U256::from(2) };
         assert_eq!(read(&write(std::slice::from_ref(&slot))), Err(CodecError::Order(0)));
         let twice = [account(1, vec![]), slot.clone(), slot];

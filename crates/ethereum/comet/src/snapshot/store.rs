@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_fetches_stays_for_a_while() {
+    fn fetched_snapshot_stays_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path(), 1).unwrap();
         let take = |store: &Store, height| store.take(&headers(height), [account(1), account(2)].map(Ok)).unwrap();

@@ -397,7 +397,7 @@ fn four_validators_commit_one_that_was_killed_catches_up_and_one_joins_by_a_snap
 }
 
 #[test]
-fn killed_in_any_order_both_go_on_with_the_same_hash() {
+fn killed_in_any_order_both_continue_with_the_same_hash() {
     let (_alone, Some(program)) = (alone(), cometbft()) else { return };
     let seeds = std::env::var("HEARTH_COMET_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for seed in 1..=seeds {

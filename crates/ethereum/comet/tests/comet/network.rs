@@ -112,7 +112,7 @@ fn three_nodes_agree_and_each_block_is_executed_once() {
         let ends = nodes.each_ref().map(|node| {
             assert_eq!(process(node, height, &txs), response::Proposal::Accept);
             let end = finalize(node, height, &txs);
-            assert_eq!(info(node).0, height - 1, "nobody sees a block before its commit");
+            assert_eq!(info(node).0, height - 1, "no block is visible before its commit");
             commit(node);
             assert!(envelopes.iter().all(|envelope| recheck(node, envelope) == CODE_GONE));
             end
@@ -148,7 +148,7 @@ fn a_node_that_was_away_replays_to_the_same_hash() {
 }
 
 #[test]
-fn single_transactions_stay_by_themselves() {
+fn single_transactions_get_no_envelope() {
     let app = node();
     let singles = [transfer(1, 0), transfer(2, 0)];
     for tx in &singles {
@@ -168,7 +168,7 @@ fn single_transactions_stay_by_themselves() {
 }
 
 #[test]
-fn what_does_not_hold_is_rejected_and_if_decided_does_nothing() {
+fn invalid_block_is_rejected_or_has_no_effect() {
     let app = node();
     let bad: [Vec<Bytes>; 5] = [
         vec![Bytes::from_static(&[0xc0])],
@@ -182,7 +182,7 @@ fn what_does_not_hold_is_rejected_and_if_decided_does_nothing() {
         assert_eq!(process(&app, 1, txs), response::Proposal::Reject);
     }
     assert_eq!(process(&app, 1, &[]), response::Proposal::Accept);
-    // A majority that decides such a block all the same: each node makes the same of it.
+    // If a majority decides such a block anyway, each node gets the same result from it.
     let all: Vec<Bytes> = bad.iter().flatten().cloned().collect();
     let other = node();
     let end = finalize(&app, 1, &all);
@@ -197,7 +197,7 @@ fn what_does_not_hold_is_rejected_and_if_decided_does_nothing() {
 fn checks_say_what_geth_says() {
     let app = node();
     assert_eq!(check(&app, &transfer(1, 0)).code, 0);
-    // Known is well: it may come by other ways than the mempool.
+    // A known transaction is accepted: it may have come by another way than the mempool.
     assert_eq!(check(&app, &transfer(1, 0)).code, 0);
     let (txs, end) = make(&app, 1);
     assert_eq!((txs.len(), end.tx_results[0].code), (1, 0));
@@ -230,7 +230,7 @@ fn rounds_of_one_height_are_kept_apart() {
 }
 
 #[test]
-fn a_genesis_that_is_another_is_refused() {
+fn other_genesis_is_refused() {
     let app = node();
     let init = |text: &str, initial_height| {
         let app_state_bytes = Bytes::copy_from_slice(text.as_bytes());
@@ -334,7 +334,7 @@ fn a_validator_knows_whether_it_is_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_block_gives_every_node_the_same(
+    fn any_block_has_one_result_on_all_nodes(
         singles in prop::collection::vec((1_u8..5, 0_u64..4), 0..12),
         batched in prop::collection::vec((1_u8..5, 0_u64..4), 0..12),
         junk in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..3),
@@ -385,7 +385,7 @@ fn both_ledgers_are_in_one_block_on_every_node() {
     assert_eq!(recheck(&one, &first), 0);
     submit(&one, &[transfer(1, 1)]);
     let txs = prepare(&one, 2, vec![first.clone()]);
-    assert_eq!((txs.len(), &txs[0]), (2, &first), "by itself, before the envelope");
+    assert_eq!((txs.len(), &txs[0]), (2, &first), "a single transaction, before the envelope");
     assert_eq!(process(&other, 2, &txs), response::Proposal::Accept);
     // A proposal with a double spend is rejected.
     assert_eq!(process(&other, 2, &[first.clone(), second.clone()]), response::Proposal::Reject);

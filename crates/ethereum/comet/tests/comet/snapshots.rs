@@ -102,7 +102,7 @@ fn info(app: &App) -> (i64, Bytes) {
 }
 
 #[test]
-fn a_node_begins_with_anothers_snapshot_and_goes_on() {
+fn a_node_begins_with_anothers_snapshot_and_continues() {
     let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let (one, other) = (node(Some(folders[0].path()), 4), node(Some(folders[1].path()), 4));
     let in_memory = node(None, 0);
@@ -147,7 +147,7 @@ fn a_node_begins_with_anothers_snapshot_and_goes_on() {
 }
 
 #[test]
-fn what_is_not_what_was_offered_is_refused() {
+fn snapshot_other_than_offered_is_refused() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let (one, other) = (node(Some(folders[0].path()), 3), node(Some(folders[1].path()), 0));
     let hashes: Vec<Bytes> = (1..=3).map(|height| make(&one, height).0).collect();

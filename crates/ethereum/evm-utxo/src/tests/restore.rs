@@ -109,7 +109,7 @@ fn same(one: &Chain, other: &Chain) {
 }
 
 #[test]
-fn a_chain_goes_on_from_anothers_state() {
+fn a_chain_continues_from_anothers_state() {
     let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let one = retaining(Some(folder.path()), 0);
     let other = retaining(Some(target.path()), 0);
@@ -148,7 +148,7 @@ fn a_chain_goes_on_from_anothers_state() {
 }
 
 #[test]
-fn what_is_not_of_the_header_is_refused_and_changes_nothing() {
+fn mismatch_with_the_header_changes_nothing() {
     let (one, folder) = (retaining(None, 0), tempfile::tempdir().unwrap());
     (0..5).for_each(|_| drop(make(&one)));
     let other = retaining(Some(folder.path()), 0);
@@ -194,7 +194,7 @@ fn a_restoring_that_is_cut_off_leaves_the_genesis() {
 }
 
 #[test]
-fn a_chain_of_the_last_blocks_goes_on_from_its_folder() {
+fn a_chain_of_the_last_blocks_continues_from_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (all, mut chain) = (retaining(None, 0), retaining(Some(folder.path()), 20));
     for round in 1..=4_u64 {

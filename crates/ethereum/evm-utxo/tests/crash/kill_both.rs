@@ -85,7 +85,7 @@ fn check(chain: &Chain) {
 }
 
 #[test]
-fn what_there_is_survives_a_kill() {
+fn state_survives_a_kill() {
     let seed = seed();
     println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test crash kill_both");
     let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());

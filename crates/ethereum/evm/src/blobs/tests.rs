@@ -366,7 +366,7 @@ fn narrow(dir: Option<std::path::PathBuf>) -> ChainConfig {
 }
 
 #[test]
-fn who_cannot_pay_drives_no_sidecar_out() {
+fn unfunded_sender_evicts_no_sidecar() {
     let chain = Chain::open(narrow(None)).expect("it opens");
     let [first, second] = [1, 2].map(|seed| signed(with_blobs(CHAIN, 0, &BY_CELL), seed));
     one(chain.submit(vec![network(&first, &BY_CELL)])).expect("it is good");

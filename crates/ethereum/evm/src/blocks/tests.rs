@@ -75,7 +75,7 @@ fn a_block_from_before_the_merge_keeps_its_ommers_and_roots() {
 }
 
 #[test]
-fn what_is_kept_is_found_again_after_a_restart() {
+fn kept_blocks_are_found_after_a_restart() {
     let dir = tempfile::tempdir().expect("a folder");
     let blocks: Vec<_> = (1..=9).map(|number| block(number, number * 3 % 7)).collect();
     let store = open(dir.path()).expect("it opens");
@@ -97,7 +97,7 @@ fn what_is_kept_is_found_again_after_a_restart() {
 }
 
 #[test]
-fn what_was_cut_off_is_gone_and_can_be_kept_anew() {
+fn truncated_blocks_can_be_stored_again() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path()).expect("it opens");
     (1..=5).for_each(|number| store.append(&block(number, 3), &Changes::default()).expect("it is kept"));
@@ -205,7 +205,7 @@ fn noting(calls: &Arc<Mutex<Vec<String>>>) -> SyncOrder {
 }
 
 #[test]
-fn what_was_never_synced_is_cut_off_and_what_was_is_refused_when_it_is_damaged() {
+fn unsynced_tail_is_truncated_and_synced_damage_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path()).expect("it opens");
     let mut ends = vec![64];
@@ -324,7 +324,7 @@ fn a_failed_sync_is_the_last() {
 }
 
 #[test]
-fn who_signed_an_authorization_list_is_kept() {
+fn authorization_signers_are_kept() {
     use alloy_consensus::TxEip7702;
     use alloy_eips::eip7702::{Authorization, SignedAuthorization};
     let signer = Signer::new(&[7; 32]).expect("a key");

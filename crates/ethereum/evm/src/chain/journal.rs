@@ -44,7 +44,7 @@ impl Journal {
             let here = pool.holds(taken.iter().map(|tx| &tx.hash));
             taken.iter().zip(here).filter(|(_, here)| *here).for_each(|(tx, _)| put_taken(tx, pool, out));
         })?;
-        // On a chain without blocks only this place can shrink the file. The transactions are stored all the same.
+        // On a chain without blocks only this place can shrink the file. The transactions are stored anyway.
         if let Err(error) = self.shrink(pool) {
             tracing::error!(%error, "the pool's file keeps what nobody needs any more");
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_and_a_torn_end_is_not() {
+    fn kept_records_are_read_up_to_a_torn_end() {
         let dir = tempfile::tempdir().expect("a folder");
         let (journal, before) = Journal::open(dir.path()).expect("it opens");
         assert_eq!(before, AcceptedTxs::default());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pool_gave_up_does_not_come_back() {
+    fn dropped_transactions_do_not_return() {
         let dir = tempfile::tempdir().expect("a folder");
         let (journal, _) = Journal::open(dir.path()).expect("it opens");
         let txs = [tx(1), tx(2), tx(3)];

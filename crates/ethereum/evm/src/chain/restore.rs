@@ -30,13 +30,13 @@ const MARK: &str = "restoring";
 /// Why a snapshot is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It has blocks of its own.
+    /// The chain has executed blocks of its own.
     #[error("a chain that has executed block {0} cannot be restored from a snapshot; use an empty folder")]
     NotNew(u64),
     /// The snapshot does not match the headers.
     #[error("the snapshot is not of its block: {0}")]
     Wrong(String),
-    /// It cannot be kept. The chain is of no use until it is opened again.
+    /// The snapshot cannot be written. The chain must be opened again before it is used.
     #[error(transparent)]
     Chain(#[from] ChainError),
 }
@@ -85,7 +85,7 @@ impl Chain {
         if block.header.parent_beacon_block_root.is_none() && is_touched {
             return Ok(None);
         }
-        // Blocks need not wait for what may be on disk alone.
+        // Some headers may be on disk only, so release the lock first: blocks need not wait for the reads.
         drop(state);
         let headers = self.headers_to(&block)?;
         Ok(Some(ChainSnapshot { block, headers, view, side }))
@@ -106,9 +106,9 @@ impl Chain {
         Ok(headers)
     }
 
-    /// Begins with the block of the first of `headers` (newest first, each the one before's parent), the side ledger
-    /// that its header commits to, and the state after it. Only a chain that has executed no block does so, or one that
-    /// began so and has executed none since.
+    /// Sets the chain to the block of the first of `headers` (newest first; each is the parent of the one before it),
+    /// with the side ledger that its header commits to and the state after it. The chain must not have executed a block
+    /// since its genesis, or since an earlier restore.
     pub fn restore(
         &self,
         headers: &[Header],
@@ -124,7 +124,7 @@ impl Chain {
         }
         let wrong = |what: &dyn std::fmt::Display| RestoreError::Wrong(what.to_string());
         if headers.first() != Some(&block.header) || block.number() == 0 {
-            return Err(wrong(&"the block is another"));
+            return Err(wrong(&"its block is not that of the newest header"));
         }
         let hashes: Vec<B256> = headers.iter().rev().map(Header::hash_slow).collect();
         let genesis = &inner.config.genesis;

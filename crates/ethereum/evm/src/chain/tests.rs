@@ -45,7 +45,7 @@ pub(super) fn accepted(results: Vec<Result<B256, SubmitError>>) -> Vec<B256> {
 }
 
 #[test]
-fn what_is_submitted_is_in_a_block_soon() {
+fn submitted_transaction_is_soon_in_a_block() {
     let chain = chain(BlockTime::Instant);
     let raw: Vec<Bytes> = (0..20).flat_map(|nonce| (1..=8).map(move |seed| transfer(seed, nonce))).collect();
     let hashes = accepted(chain.submit(raw.clone()));
@@ -144,7 +144,7 @@ fn blocks_can_be_executed_again_from_what_readers_see() {
 }
 
 #[test]
-fn what_dev_accounts_want_is_so_at_once() {
+fn dev_account_changes_apply_at_once() {
     let chain = chain(BlockTime::Instant);
     let (who, contract) = (Address::repeat_byte(0x31), Address::repeat_byte(0x32));
     chain.set_balance(who, U256::from(10u128.pow(18))).expect("set");
@@ -232,7 +232,7 @@ fn a_consensus_engine_makes_the_same_block_everywhere() {
 }
 
 #[test]
-fn who_changes_the_chain_by_hand_waits_for_the_block_under_way_alone() {
+fn manual_change_waits_only_for_the_current_block() {
     let (chain, done) = (chain(BlockTime::Instant), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for seed in 1..=4 {
@@ -325,7 +325,7 @@ fn all_agrees_at_any_instant_in_a_folder() {
 }
 
 #[test]
-fn a_chain_that_nobody_holds_ends_its_thread() {
+fn unreferenced_chain_ends_its_thread() {
     let chain = chain(BlockTime::Every(Duration::from_millis(5)));
     let thread = chain.inner.sequencer.lock().take().expect("it runs");
     drop(chain);
@@ -338,7 +338,7 @@ pub(super) fn in_folder(dir: &std::path::Path, block_time: BlockTime) -> Result<
 }
 
 #[test]
-fn a_folder_goes_on_where_it_ended() {
+fn a_folder_continues_where_it_ended() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     let contract = Address::repeat_byte(0x32);
@@ -389,7 +389,7 @@ fn a_folder_of_another_chain_or_in_use_is_refused() {
 }
 
 #[test]
-fn the_times_of_blocks_are_told_once() {
+fn the_times_of_blocks_are_reported_once() {
     let chain = chain(BlockTime::Manual);
     let hashes = accepted(chain.submit(vec![transfer(1, 0), transfer(2, 0)]));
     assert_eq!(hashes.len(), 2);
@@ -438,7 +438,7 @@ fn copy_all(from: &std::path::Path, to: &std::path::Path) {
 }
 
 #[test]
-fn what_was_taken_back_does_not_come_back_with_a_start_after_a_kill() {
+fn reverted_blocks_stay_reverted_after_a_kill() {
     let (dir, killed) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     let id = chain.snapshot();
@@ -528,7 +528,7 @@ fn a_snapshot_goes_with_its_block() {
 }
 
 #[test]
-fn what_has_left_the_pool_does_not_come_back_with_a_start() {
+fn dropped_transactions_stay_dropped_after_a_start() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     let dropped = accepted(chain.submit(vec![transfer(1, 0)]))[0];
@@ -558,7 +558,7 @@ fn what_has_left_the_pool_does_not_come_back_with_a_start() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_not_acknowledged() {
+fn unstorable_transaction_is_not_acknowledged() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     accepted(chain.submit(vec![transfer(1, 0)]));
@@ -600,7 +600,7 @@ fn code_that_is_half_a_delegation_is_code() {
 }
 
 #[test]
-fn a_block_time_that_nobody_can_wait_for_is_refused() {
+fn absurd_block_time_is_refused() {
     let chain = chain(BlockTime::Manual);
     for wrong in [Duration::ZERO, Duration::from_secs(u64::MAX), Duration::MAX] {
         assert!(matches!(chain.set_block_time(BlockTime::Every(wrong)), Err(ChainError::Interval)), "{wrong:?}");
@@ -687,7 +687,7 @@ fn a_genesis_from_before_the_merge_is_refused() {
 }
 
 #[test]
-fn who_subscribes_is_told_of_what_comes_after() {
+fn subscriber_gets_later_events() {
     let chain = chain(BlockTime::Manual);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -723,7 +723,7 @@ fn who_subscribes_is_told_of_what_comes_after() {
 }
 
 #[test]
-fn what_is_set_for_the_next_block_is_of_one_that_is_begun_later() {
+fn next_block_settings_apply_to_a_later_start() {
     let chain = chain(BlockTime::Every(Duration::from_millis(1)));
     let events = chain.subscribe();
     let mut head = 0;

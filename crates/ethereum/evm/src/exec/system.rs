@@ -35,7 +35,7 @@ pub(crate) fn history_slot(number: u64) -> U256 {
     U256::from(number % eip2935::HISTORY_SERVE_WINDOW as u64)
 }
 
-/// After the last transaction, in the order of their requests' types.
+/// The calls after the last transaction, in the order of their requests' types.
 pub(crate) fn after(env: &BlockEnv) -> Vec<SystemCall> {
     if !env.spec.is_enabled_in(SpecId::PRAGUE) {
         return Vec::new();

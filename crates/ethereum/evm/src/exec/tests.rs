@@ -111,7 +111,7 @@ fn transfers_pay_the_beneficiary_and_burn_the_base_fee() {
 }
 
 #[test]
-fn what_cannot_be_in_the_block_is_refused_in_geths_words() {
+fn unincludable_transaction_is_refused_as_by_geth() {
     let (state, env) = (state(), env(SpecId::OSAKA));
     let poor = transfer(9, 0, 1);
     let early = transfer(1, 1, 1);

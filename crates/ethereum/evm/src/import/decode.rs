@@ -24,13 +24,13 @@ const PARTS: [&str; 4] = ["header", "transactions", "ommers", "withdrawals"];
 pub fn decode_block(bytes: &[u8], at: u64) -> Result<GivenBlock, InvalidBlock> {
     check_rlp(bytes, at)?;
     let block = Item::first(bytes, at).filter(|block| block.is_list);
-    let block = block.ok_or_else(|| RlpFault::new(at, "here begins no list, as a block is one"))?;
+    let block = block.ok_or_else(|| RlpFault::new(at, "expected a list: a block is one"))?;
     let parts: Vec<Item<'_>> = block.items().take(PARTS.len() + 1).collect();
     if parts.len() > PARTS.len() {
         return Err(RlpFault::new(parts[PARTS.len()].at, "a block has no fifth part").into());
     }
     if let Some((name, part)) = PARTS.iter().zip(&parts).find(|(_, part)| !part.is_list) {
-        return Err(RlpFault::new(part.at, format!("{name}: here begins no list")).into());
+        return Err(RlpFault::new(part.at, format!("{name}: expected a list")).into());
     }
     let [header, txs, ommers, withdrawals @ ..] = &parts[..] else {
         let what = format!("a block of {} parts lacks its {}", parts.len(), PARTS[parts.len()]);
@@ -53,12 +53,12 @@ fn decode_header(item: &Item<'_>) -> Result<Header, RlpFault> {
     Header::decode(&mut &item.whole[..]).map_err(|error| RlpFault::new(item.at, format!("header: {error}")))
 }
 
-/// A legacy transaction is a list of the block's; one of another type is bytes that begin with the type.
+/// Decodes a transaction of a block: a list if it is a legacy transaction, else bytes that begin with the type.
 fn decode_tx(index: usize, item: &Item<'_>) -> Result<UnrecoveredTx, RlpFault> {
     let fault = |what: &dyn std::fmt::Display| RlpFault::new(item.at, format!("transaction {index}: {what}"));
     let raw = if item.is_list { item.whole } else { item.payload };
     if !item.is_list && !matches!(raw.first(), Some(0..0x80)) {
-        return Err(fault(&"it begins with no type"));
+        return Err(fault(&"it does not begin with a type"));
     }
     decode_in_block(raw).map_err(|error| fault(&error))
 }

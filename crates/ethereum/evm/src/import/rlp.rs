@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_its_form_passes() {
+    fn well_formed_input_passes() {
         for good in ["80", "05", "8180", "c0", "c7c0c1c0c3c0c1c0", "c58363617480"] {
             check_rlp(&hex::decode(good).expect("digits"), 0).expect(good);
         }

@@ -80,7 +80,7 @@ impl<R: Read> BlockReader<R> {
             }
         };
         if !head.is_list {
-            return Err(fault("here begins no list, as a block is one".into()));
+            return Err(fault("expected a list: a block is one".into()));
         }
         let length = head.length as u64;
         let length = head.payload.checked_add(length).filter(|length| *length <= BLOCK_BYTES_MAX);

@@ -141,7 +141,7 @@ fn parts_and_fields_are_named() {
     assert!(said(&[0xc3, 0xc0, 0xc0, 0xc0]).contains("header: 0 fields"));
     assert!(said(&list(&[&list(&[0x80; 22])[..], &[0xc0, 0xc0]].concat())).contains("header: 22 fields"));
     assert!(said(&[0xc5, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0]).contains("byte 5: a block has no fifth part"));
-    assert!(said(&[0xc3, 0x80, 0xc0, 0xc0]).contains("byte 1: header: here begins no list"));
+    assert!(said(&[0xc3, 0x80, 0xc0, 0xc0]).contains("byte 1: header: expected a list"));
     let (file, ends) = file();
     let wrong: [(usize, &[u8], &str); 6] = [
         (0, &[0x81, 0x80], "header: parentHash: 1 bytes, not 32"),

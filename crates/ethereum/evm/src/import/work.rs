@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_the_time_since_the_parent() {
+    fn difficulty_follows_the_time_since_the_parent() {
         let million = 1 << 20;
         let step = million / 2_048;
         assert_eq!(after(SpecId::FRONTIER, million, 5, 12), million + step);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_always_conflicts_is_soon_left_to_one_thread() {
+    fn constant_conflicts_switch_to_one_thread() {
         let mut pace = AdaptiveClock::new();
         let modes: Vec<_> = (0..10_000).map(|_| pace.settled(30_000, true, true)).collect();
         let ahead = modes.iter().filter(|mode| **mode == Mode::Ahead).count();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_conflicts_stays_ahead() {
+    fn conflict_free_load_stays_speculative() {
         let mut pace = AdaptiveClock::new();
         assert!((0..10_000).all(|_| pace.settled(30_000, false, true) == Mode::Ahead));
     }

@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_is_kept_for_those_in_between_alone() {
+    fn settled_values_are_kept_only_for_running_readers() {
         let mut versions = Versions::default();
         versions.found(0);
         versions.write(origin(3, 0), 3, BEFORE);

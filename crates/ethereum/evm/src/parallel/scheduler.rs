@@ -1,7 +1,7 @@
 //! A run of transactions of all kinds: idle threads execute ahead, and one thread at a time settles in order.
 //!
-//! reads   the block's transactions; the memory
-//! writes  the memory; the block's [`Ledger`]
+//! reads   the block's transactions; the multi-version memory
+//! writes  the multi-version memory; the block's [`Ledger`]
 //! memory  a slot for each transaction that may be ahead: [`WINDOW`] per thread
 //! drops   executions whose reads are stale; they are executed again
 //! source  Block-STM, with one difference: reads are validated when the transaction's turn to settle comes, so each
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How far execution runs ahead of settlement, in transactions per thread.
 const WINDOW: usize = 64;
-/// How many transactions in a row a thread takes: neighbours are often of one sender.
+/// How many consecutive transactions a thread takes at once: neighbours often have the same sender.
 const CHUNK: usize = 4;
 /// Room for this many transactions is worth waking a thread: it gets a few chunks before it sleeps again.
 const ROOM: usize = 4 * CHUNK;
@@ -49,7 +49,7 @@ pub(super) struct Ledger {
     pub verdicts: Vec<Verdict>,
     pub gas_used: u64,
     pub blob_gas_used: u64,
-    /// The beneficiary's, not yet in its account.
+    /// The beneficiary's fees that are not yet in its account.
     pub fees: U256,
     pub any_included: bool,
 }
@@ -74,12 +74,12 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         worker.execute(place, fees, self.plains.get(index), &self.txs[index])
     }
 
-    /// Whether the block has gas left for a transaction, all before it being settled.
+    /// Whether the block has gas left for a transaction. All before it are settled.
     fn has_gas(&self, ledger: &Ledger, index: usize) -> bool {
         self.txs[index].envelope.gas_limit() <= self.env.gas_limit - ledger.gas_used
     }
 
-    /// Settles the next transaction, all before it being settled; whether it had to be executed here, and its gas.
+    /// Settles the next transaction; all before it are settled. Returns whether it was executed here, and its gas.
     pub fn settle(
         &self,
         worker: &mut Worker<'a, D>,
@@ -127,13 +127,13 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
         (here, ledger.gas_used - gas_before)
     }
 
-    /// A broken store: execution stops rather than going on from a guess.
+    /// Panics because the store cannot be read: execution must not continue from a guess.
     pub fn unreadable(&self, error: &dyn std::fmt::Display) -> ! {
         panic!("the state before block {} cannot be read: {error}", self.env.number)
     }
 }
 
-/// What came of executing a transaction ahead of its turn.
+/// The result of executing a transaction ahead of its turn.
 #[derive(Default)]
 pub(super) struct SpeculativeRun {
     reads: Vec<ReadRecord>,
@@ -157,7 +157,7 @@ enum State {
     Settled,
 }
 
-/// One transaction's place among those ahead, the next one's after it: its lists are used again.
+/// The place of one transaction that is executed ahead. Later transactions reuse it, with its allocated lists.
 #[repr(align(128))]
 struct Slot {
     /// The transaction that uses the slot, or used it last.
@@ -172,10 +172,10 @@ impl Default for Slot {
     }
 }
 
-/// A run: the indices `range` of the block.
+/// A run of consecutive transactions: the indices `range` of the block.
 pub(super) struct Run {
     range: Range<usize>,
-    /// As many as transactions can be ahead: each is used again and again.
+    /// One for each transaction that can be ahead; they are reused.
     slots: Vec<Mutex<Slot>>,
     /// The next transaction to take.
     next: AtomicUsize,
@@ -197,7 +197,7 @@ impl Run {
         }
     }
 
-    /// All of it, in order, by the only thread there is.
+    /// Executes the whole run in order, on the only thread.
     pub fn work_alone<'a, D: DatabaseRef>(
         &self,
         shared: &Shared<'a, '_, D>,
@@ -209,7 +209,7 @@ impl Run {
         }
     }
 
-    /// One thread's part in it, until all are settled.
+    /// Does one thread's part of the run, until all transactions are settled.
     pub fn work<'a, D: DatabaseRef>(
         &self,
         shared: &Shared<'a, '_, D>,
@@ -244,7 +244,7 @@ impl Run {
     }
 
     /// Whether a thread of the run has something to do: to return, to settle, or to execute ahead. While another thread
-    /// executes in order, which it does to the end of the run or of the mode, there is nothing.
+    /// executes in order, there is nothing; that lasts until the run or the mode ends.
     fn is_due(&self, ledger: &Mutex<(Ledger, AdaptiveClock)>) -> bool {
         let settled = self.settled.load(Ordering::Acquire);
         if settled >= self.range.end {
@@ -254,7 +254,7 @@ impl Run {
             && (self.has_room(settled) || (!ledger.is_locked() && self.is_ready(settled)))
     }
 
-    /// Whether [`ROOM`] transactions more may be taken, all before `settled` being settled.
+    /// Whether [`ROOM`] more transactions may be taken, if all before `settled` are settled.
     fn has_room(&self, settled: usize) -> bool {
         let next = self.next.load(Ordering::Acquire);
         next < self.range.end && next + ROOM <= settled + self.slots.len()
@@ -283,7 +283,7 @@ impl Run {
         }
         {
             let mut slot = self.slot(index);
-            // Its turn may have passed; then the slot is marked so, or another's already.
+            // Its turn may have passed; then the slot says so, or belongs to a later transaction already.
             if slot.of >= Some(index) {
                 return;
             }
@@ -345,7 +345,8 @@ impl Run {
                 in_order = !in_order;
                 self.in_order.store(in_order, Ordering::Release);
                 if !in_order {
-                    // After the flag: later takers see it, and what was taken before is offered again.
+                    // Stored after the flag, so that threads which take transactions later see the flag. Transactions
+                    // taken before are offered again.
                     self.next.store(index, Ordering::Release);
                     shared.barrier.wake();
                 }

@@ -188,7 +188,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         let mut writes = if !fees.is_zero() {
             vec![Write::Account(beneficiary, Some(with_fees(held, fees)))]
         } else if is_empty && self.env.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
-            // EIP-161: paying nothing touches it all the same.
+            // EIP-161: paying nothing touches it anyway.
             vec![Write::Wipe(beneficiary), Write::Account(beneficiary, None)]
         } else {
             return;

@@ -51,7 +51,7 @@ impl Barrier {
         self.check();
     }
 
-    /// Wakes the threads that sleep, to look whether something is due. Costs a fence where none sleeps.
+    /// Wakes the threads that sleep, so that they check whether something is due. Costs a fence if none sleeps.
     pub fn wake(&self) {
         self.events.notify();
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_passes_before_all_are_there() {
+    fn barrier_holds_until_all_arrive() {
         let (barrier, count) = (Barrier::new(4), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "another thread of the block panicked")]
-    fn a_panic_frees_those_who_wait() {
+    fn panic_wakes_all_waiting_threads() {
         let barrier = Barrier::new(2);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {

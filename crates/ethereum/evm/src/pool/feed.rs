@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_what_came_after_it_and_is_told_what_it_missed() {
+    fn reader_gets_later_events_and_its_losses() {
         let source = Arc::new(Source::default());
         let push = |range| {
             if source.push(&hashes(range)) {

@@ -395,7 +395,7 @@ fn run(pool: &Pool, model: &mut Model, step: Step) -> Result<(), TestCaseError> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn it_does_what_a_naive_pool_does(
+    fn pool_equals_a_naive_model(
         capacity in 4usize..16, per_sender in 2usize..8, gap in 1usize..5, gaps in 1usize..8,
         bytes in prop_oneof![Just(1usize << 30), 3_000usize..12_000],
         steps in prop::collection::vec(step(), 1..120),
@@ -437,7 +437,7 @@ proptest! {
 }
 
 #[test]
-fn each_error_is_said_as_geth_says_it() {
+fn each_error_matches_geths_words() {
     let world = World::new(3, 10_000_000);
     let pool = pool(|config| (config.min_tip, config.gap) = (1, 2));
     let plain = |change: fn(&mut TxLegacy)| legacy(0, change);
@@ -540,7 +540,7 @@ fn a_delegated_account_has_one_transaction_in_flight() {
 }
 
 #[test]
-fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
+fn drops_have_reasons_and_reach_subscribers() {
     let world = World::new(4, 10_000_000);
     let pool = pool(|config| config.capacity = 2);
     let reported = Arc::new(Mutex::new(vec![]));
@@ -621,7 +621,7 @@ fn only_the_accounts_a_block_touched_are_looked_at() {
 }
 
 #[test]
-fn what_has_waited_too_long_is_dropped() {
+fn overdue_transactions_are_dropped() {
     let world = World::new(2, 10_000_000);
     let mut config = PoolConfig { lifetime: Duration::from_secs(5), ..PoolConfig::default() };
     config.gap = 1;

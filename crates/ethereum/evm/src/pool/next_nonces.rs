@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_goes_on_after_its_last_one_unless_its_next_is_refused() {
+    fn an_account_continues_after_its_last_one_unless_its_next_is_refused() {
         let mut taken = NextNonces::default();
         let [first, second, refused, alone] = [tx(1, 4), tx(1, 5), tx(1, 6), tx(2, 0)];
         taken.include(&first);

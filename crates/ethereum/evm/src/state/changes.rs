@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_touched_and_empty_is_gone_from_eip_161_on() {
+    fn touched_empty_accounts_vanish_from_eip_161_on() {
         let (mut after, mut before) = (Changes::default(), Changes::default());
         after.absorb(of(account(0, AccountStatus::Touched, &[])));
         before.absorb_under(of(account(0, AccountStatus::Touched, &[])), false);

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_is_found_and_what_is_taken_away_is_not() {
+    fn set_values_are_found_and_removed_ones_not() {
         let flat = FlatState::new();
         let address = |number: u64| Address::left_padding_from(&number.to_be_bytes());
         let all: Vec<_> = (0..5_000).map(|n| (address(n), Some(SlimAccount::new(U256::from(n), n, 0)))).collect();

@@ -39,7 +39,7 @@ fn transfer(from: u8, nonce: u64) -> SharedTx {
     Arc::new(Tx::with_sender(tx.into_signed(Tx::impersonated_signature(&sender)).into(), sender))
 }
 
-/// The nonce that an account goes on with: all below it are in blocks, or wait.
+/// The nonce that an account continues with: all below it are in blocks, or wait.
 fn next(chain: &Chain, from: u8) -> u64 {
     let nonce = chain.view().account(&account(from)).map_or(0, |account| account.nonce);
     chain.pool().next_nonce(&account(from), nonce)
@@ -66,7 +66,7 @@ fn sends_bursts() {
 }
 
 #[test]
-fn what_is_acknowledged_survives_a_kill_while_blocks_are_executed_ahead() {
+fn acknowledged_survives_a_kill_during_speculation() {
     let directory = tempfile::tempdir().unwrap();
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())

@@ -129,7 +129,7 @@ fn assets_are_issued_by_their_issuer_while_open() {
 }
 
 #[test]
-fn what_crosses_is_credited_exactly_or_not_at_all() {
+fn transfer_is_credited_exactly_or_not_at_all() {
     let ledger = funded(&[(1, 1_000_000)]);
     let at = all_of(&ledger, 1)[0].0;
     let prism = |amount, fee, back| {
@@ -652,7 +652,7 @@ fn a_base_of_a_block_that_is_no_more_is_not_believed() {
 }
 
 #[test]
-fn only_the_last_records_are_kept_and_the_set_goes_on_from_them() {
+fn last_records_are_kept_and_continued() {
     let dir = tempfile::tempdir().unwrap();
     let head = Head { number: 0, hash_of: &|_| None, commitment: None };
     let ledger = Ledger::open(Some(dir.path()), CHAIN, &head).unwrap();

@@ -29,7 +29,7 @@ fn refused(change: impl FnOnce(&mut Payload)) -> TxError {
 }
 
 #[test]
-fn what_is_signed_reads_back() {
+fn signed_transaction_reads_back() {
     for action in actions() {
         let raw = signed(&payload(action.clone()), &[&key(1), &key(2)]);
         assert!(is_ours(&raw));
@@ -94,7 +94,7 @@ fn a_transaction_has_one_form() {
 }
 
 #[test]
-fn what_no_ledger_could_take_is_refused_at_once() {
+fn impossible_transaction_is_refused_at_once() {
     let first = payload(Action::Transfer).inputs[0];
     assert_eq!(refused(|payload| payload.inputs.push(first)), TxError::InputTwice(first));
     let field = |change: fn(&mut Payload)| match refused(change) {

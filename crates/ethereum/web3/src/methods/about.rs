@@ -7,7 +7,7 @@ use super::Caller;
 use crate::json;
 
 impl Caller<'_> {
-    /// The fields of anvil, for every client.
+    /// Returns anvil's fields, whatever the method's namespace.
     pub(super) fn node_info(&self) -> String {
         let chain = &self.api.chain;
         let head = chain.head();
@@ -32,7 +32,7 @@ impl Caller<'_> {
         })
     }
 
-    /// The fields of both; Hardhat's metadata lacks those that only anvil has.
+    /// Returns the fields that anvil and Hardhat share and, in the namespace `anvil`, those of anvil alone.
     pub(super) fn metadata(&self, namespace: &str) -> String {
         let chain = &self.api.chain;
         let head = chain.head();

@@ -45,7 +45,7 @@ impl Dev {
         *self.instance.lock()
     }
 
-    /// Returns whether a snapshot is the server's own, whose number no client has.
+    /// Returns whether a snapshot is the server's own. No client has its number.
     pub(super) fn is_beginning(&self, id: u64) -> bool {
         *self.beginning.lock() == Some(id)
     }
@@ -89,7 +89,7 @@ fn failed(why: ChainError) -> Failure {
     Failure::chain(why)
 }
 
-/// Whether a `reset` names a chain or a block to fork from. viem names both, as null, where it forks nothing.
+/// Whether a `reset` names a chain or a block to fork from. viem names both, as null, if it forks nothing.
 fn asks_for_fork(json: &str) -> bool {
     let value: Value = serde_json::from_str(json).unwrap_or_default();
     let is_named = |fork: &Map<String, Value>, name: &str| fork.get(name).is_some_and(|named| !named.is_null());
@@ -104,7 +104,7 @@ type Change = Box<dyn FnOnce(&Chain) -> Result<Option<String>, Failure> + Send>;
 
 /// Sets parameters of future blocks.
 fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Failure> {
-    // Counted once the name is known: a method that does not exist is named first.
+    // Parameters are counted once the method is known, so that an unknown method is reported as such.
     let one = || params.clone().at_most(1);
     let span = || one()?.required::<Span>(0).map(|Span(number)| number);
     let saying = |text: &'static str| Ok(Some(text.into()));
@@ -160,7 +160,7 @@ impl Caller<'_> {
         let chain = &self.api.chain;
         match name {
             "mine" => self.mine(namespace, params).await,
-            "mine_detailed" if namespace != "hardhat" => self.mine_and_tell(params).await,
+            "mine_detailed" if namespace != "hardhat" => self.mine_detailed(params).await,
             "getGenesisTime" => params.at_most(0).map(|_| chain.genesis().timestamp.to_string()),
             "snapshot" => self.blocking(|chain| Ok(json::quantity(chain.snapshot()))).await,
             "revert" => {
@@ -256,7 +256,7 @@ impl Caller<'_> {
     }
 
     /// Makes blocks and returns them whole: the newest ones, as many as were made, within the limit of an answer.
-    async fn mine_and_tell(&self, params: Params<'_>) -> Result<String, Failure> {
+    async fn mine_detailed(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(1)?;
         let count = self.mine_as_asked(&params).await?;
         let api = Arc::clone(self.api);
@@ -284,7 +284,7 @@ impl Caller<'_> {
 
     async fn reset(&self, params: Params<'_>) -> Result<(), Failure> {
         if params.json(0).is_some_and(asks_for_fork) {
-            return Err(Failure::server("this chain forks no other"));
+            return Err(Failure::server("this chain is not a fork of another"));
         }
         let api = Arc::clone(self.api);
         self.blocking(move |chain| {
@@ -321,7 +321,7 @@ impl Caller<'_> {
         let set = |block_time| {
             self.blocking(move |chain: &Chain| {
                 chain.set_block_time(block_time).map_err(failed)?;
-                // Pending transactions are in blocks when this is answered, if blocks come as transactions do.
+                // If each transaction starts a block, the pending ones are in blocks before this is answered.
                 chain.caught_up(PATIENCE);
                 Ok(())
             })
@@ -346,7 +346,7 @@ impl Caller<'_> {
             _ => {
                 let params = params.at_most(1)?;
                 if params.json(0).is_some_and(|json| json.starts_with('[')) {
-                    let why = "an interval is one number: one between two, as [min, max] asks for it, is not supported";
+                    let why = "an interval is one number: a random one, given as [min, max], is not supported";
                     return Err(Failure::argument(0, why));
                 }
                 let Span(every) = params.required(0)?;

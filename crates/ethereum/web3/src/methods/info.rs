@@ -46,7 +46,7 @@ impl Api {
         let genesis = self.chain.genesis();
         let begins = begin_time(from);
         object.decimal("activationTime", begins);
-        // Before Cancun there are no blobs. The schema has the object all the same.
+        // Before Cancun there are no blobs. The schema has the object anyway.
         let (target, max, fraction) = match spec.is_enabled_in(SpecId::CANCUN) {
             true => {
                 let params = genesis.blobs.params(spec, begins);

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatch_is_refused() {
         let with = |kind: &str, value: Value| {
             let mut mail = mail();
             mail["types"]["Mail"][2]["type"] = kind.into();

@@ -22,7 +22,7 @@ pub struct Calls {
     clock: Clock,
     /// Calls that have not ended, the outermost first.
     open: Vec<Call>,
-    /// Depth of open calls below those that are wanted.
+    /// Number of open calls below the depth that is recorded.
     skipped: usize,
     root: Option<Call>,
     /// Estimated length of the text.

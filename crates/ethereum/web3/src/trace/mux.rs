@@ -19,7 +19,7 @@ use crate::json;
 /// The suffix of tracers' names.
 const TRACER: &str = "Tracer";
 /// Maximum tracers of one message.
-const MOST: usize = 8;
+const TRACERS_MAX: usize = 8;
 
 /// The names of tracers in a configuration, each with its own configuration; other fields are left out.
 struct NamedTracers<'a>(Vec<(String, &'a RawValue)>);
@@ -39,7 +39,7 @@ impl<'de: 'a, 'a> Visitor<'de> for NamedTracers<'a> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Self, A::Error> {
         while let Some(name) = fields.next_key::<String>()? {
-            if name.ends_with(TRACER) && self.0.len() <= MOST {
+            if name.ends_with(TRACER) && self.0.len() <= TRACERS_MAX {
                 self.0.push((name, fields.next_value()?));
             } else {
                 fields.next_value::<IgnoredAny>()?;
@@ -65,14 +65,14 @@ pub(super) fn trace<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     mut budget: Budget,
 ) -> Result<(String, SimulationResult), Failure> {
-    if each.len() > MOST {
-        return Err(Failure::server(format!("muxTracer takes at most {MOST} tracers")));
+    if each.len() > TRACERS_MAX {
+        return Err(Failure::server(format!("muxTracer takes at most {TRACERS_MAX} tracers")));
     }
     let mut done = None;
     let mut texts = Vec::with_capacity(each.len());
     for (name, config) in each {
         if name == "muxTracer" {
-            return Err(Failure::server("muxTracer is no tracer within another"));
+            return Err(Failure::server("muxTracer cannot be nested"));
         }
         budget.deadline.check()?;
         let options = Options { tracer: Some(name.clone()), tracer_config: config.clone(), ..Options::default() };

@@ -94,7 +94,7 @@ fn signatures_recover() {
 }
 
 #[test]
-fn who_sends_at_once_gets_a_nonce_each() {
+fn concurrent_sends_get_distinct_nonces() {
     let node = Node::new(BlockTime::Manual);
     let each = 25;
     let send_some = || {

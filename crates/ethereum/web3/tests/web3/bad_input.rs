@@ -144,7 +144,7 @@ fn requests_must_come_as_json_from_here() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn excess_connection_gets_the_reason() {
     let node = Node::limited(Limits { connections: 0, ..Default::default() });
     let third = connect(&node.server);
     let (status, why) = read_answer(&third);
@@ -170,7 +170,7 @@ fn idle_connections_make_room() {
 }
 
 #[test]
-fn an_address_that_asks_too_often_is_told_so() {
+fn exceeded_rate_gets_the_reason() {
     let node = Node::limited(Limits { requests_per_second: 3, ..Default::default() });
     // Each of a batch is a request: it takes minutes to make up for these.
     let one = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });

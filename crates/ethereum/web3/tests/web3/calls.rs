@@ -251,7 +251,7 @@ fn messages_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn who_offers_a_price_offers_the_base_fee() {
+fn call_with_a_price_must_cover_the_base_fee() {
     let node = Node::new(BlockTime::Manual);
     for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
         let ask = |price: &str, wei: &str| json!([{ "from": account(1), "to": account(2), price: wei }]);

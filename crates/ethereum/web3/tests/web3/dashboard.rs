@@ -47,7 +47,7 @@ fn a_browser_gets_the_page_of_this_ledger() {
 }
 
 #[test]
-fn what_happens_is_told_as_long_as_somebody_listens() {
+fn events_stream_while_a_client_listens() {
     let node = node();
     let mut lines = BufReader::new(ask(&node, "/dashboard/live", "Host: localhost\r\n")).lines();
     let event = lines.find_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));

@@ -27,7 +27,7 @@ fn going_back_makes_undone() {
     assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
     for fork in [json!({ "jsonRpcUrl": "http://127.0.0.1:1" }), json!({ "blockNumber": 5 }), json!("another")] {
         let (_, why) = node.fails("anvil_reset", json!([{ "forking": fork }]));
-        assert!(why.contains("forks no other"), "{fork}: {why}");
+        assert!(why.contains("not a fork of another"), "{fork}: {why}");
     }
 }
 
@@ -192,7 +192,7 @@ fn blocks_come_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_number_that_is_none_is_told_what_it_must_be() {
+fn invalid_number_names_the_expected_form() {
     let node = Node::new(BlockTime::Instant);
     for (method, params, said) in [
         ("evm_setIntervalMining", json!([-1]), "it must be a whole number, 0 or more, not -1"),
@@ -239,7 +239,7 @@ fn they_are_not_served_where_the_chain_is_no_developers() {
 }
 
 #[test]
-fn blocks_that_are_not_kept_are_told_as_such() {
+fn pruned_blocks_are_reported_as_such() {
     let node = Node::forgetful(3);
     let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
     node.call("hardhat_mine", json!(["0x9"]));

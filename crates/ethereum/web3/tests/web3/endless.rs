@@ -1,5 +1,5 @@
 //! Executions that never end, and simulations beside blocks: each ends in time and in geth's words, and the chain
-//! goes on.
+//! continues.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

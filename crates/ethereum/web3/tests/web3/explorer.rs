@@ -160,7 +160,7 @@ fn balances_codes_and_calls_are_asked_at_their_blocks() {
 }
 
 #[test]
-fn what_calls_did_inside_is_asked_of_the_tracer() {
+fn inner_calls_come_from_the_tracer() {
     let (node, receipts) = chain();
     let options = json!({ "timeout": "5s", "tracer": "callTracer" });
     let requests: Vec<_> =
@@ -182,7 +182,7 @@ fn what_calls_did_inside_is_asked_of_the_tracer() {
 }
 
 #[test]
-fn what_waits_is_told_by_sender_and_nonce() {
+fn pending_transactions_are_listed_by_sender_and_nonce() {
     let node = Node::new(BlockTime::Manual);
     let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
     let content = node.call("txpool_content", json!([]));

@@ -110,7 +110,7 @@ fn a_send_that_has_to_wait_is_answered_at_once() {
 }
 
 #[test]
-fn what_has_waited_is_there_once_blocks_come() {
+fn waiting_transactions_enter_the_next_blocks() {
     let node = Node::new(BlockTime::Manual);
     let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
     assert!(node.call("eth_getTransactionReceipt", json!([hash])).is_null());
@@ -189,7 +189,7 @@ fn failures_are_errors_where_the_node_says_it_is_hardhats() {
     let words = "Error: VM Exception while processing transaction: reverted with reason string 'no way'";
     assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!(words)));
     assert_eq!((&error["data"]["message"], &error["data"]["data"]), (&json!(words), &json!(data)));
-    // It is in a block all the same.
+    // It is in a block anyway.
     let receipt = node.call("eth_getTransactionReceipt", json!([error["data"]["txHash"]]));
     assert_eq!(receipt["status"], "0x0");
     let raw = |nonce, to: &str, input: &[u8]| {
@@ -246,7 +246,7 @@ fn printed() -> String {
 }
 
 #[test]
-fn what_contracts_log_is_printed() {
+fn console_logs_are_printed() {
     let node = Node::with(BlockTime::Instant, |config| config.console = Some(print));
     let (speaks, keeps) = (node.deploy(1, 0, SPEAKS), node.deploy(1, 1, KEEPS));
     let input = format!("0x{}{}", hex::encode(&keccak256("log(uint256)")[..4]), &word(42)[2..]);

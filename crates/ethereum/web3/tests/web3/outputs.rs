@@ -109,14 +109,14 @@ fn a_block_lists_what_it_did_with_outputs() {
     let [came] = &listed[1].as_array().unwrap()[..] else { panic!("one") };
     assert_eq!((&came["kind"], &came["outputs"]), (&json!("received"), &json!("0x1")));
     assert!(node.call("eth_getTransactionByHash", json!([came["transaction"]]))["hash"] == came["transaction"]);
-    // The chain's own JSON-RPC counts none of them in the block, and has it all the same.
+    // The chain's own JSON-RPC counts none of them in the block, and has it anyway.
     let shown = node.call("eth_getBlockByNumber", json!([format!("{sent_in:#x}"), false]));
     assert_eq!(shown["transactions"], json!([]));
     assert_eq!([block(0), block(sent_in + 9)], [json!([]), json!([])]);
 }
 
 #[test]
-fn an_asset_is_issued_and_told_of() {
+fn issued_asset_is_reported() {
     let node = Node::new(BlockTime::Manual);
     receive(&node, 1, 5_000_000);
     let issue = Action::Issue { code: "BEANS".into(), decimals: 2, open: true, issuer: owner(1), amount: 100_000 };
@@ -152,7 +152,7 @@ fn pages_follow_each_other() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_named() {
     let node = Node::new(BlockTime::Manual);
     let said = |method: &str, params: Value| node.fails(method, params).1;
     assert!(said("utxo_getOutputs", json!(["0x1234"])).contains("not an address"));
@@ -173,7 +173,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn outputs_are_told_with_their_block() {
+fn outputs_are_reported_with_their_block() {
     let node = Node::new(BlockTime::Manual);
     let done = AtomicBool::new(false);
     let owner = owner(1).to_string();

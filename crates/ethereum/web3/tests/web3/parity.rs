@@ -23,7 +23,7 @@ fn padded(address: &str) -> String {
 }
 
 #[test]
-fn a_transaction_is_told_frame_by_frame() {
+fn a_transaction_is_reported_frame_by_frame() {
     let node = Node::new(BlockTime::Instant);
     let forwards = node.deploy(1, 0, FORWARDS);
     let to = format!("{:?}", Address::repeat_byte(0x77));
@@ -65,7 +65,7 @@ fn a_transaction_is_told_frame_by_frame() {
 }
 
 #[test]
-fn what_a_transaction_changes_and_each_of_its_steps() {
+fn state_diff_and_vm_trace_of_a_transaction() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, 0, &word(9));
@@ -93,7 +93,7 @@ fn what_a_transaction_changes_and_each_of_its_steps() {
 }
 
 #[test]
-fn messages_are_told_one_on_the_other() {
+fn messages_build_on_each_other() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let numbers = node.deploy(1, 1, NUMBERS);

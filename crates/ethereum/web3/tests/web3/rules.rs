@@ -1,4 +1,4 @@
-//! What the node says of its rules, and blocks and transactions that it only fills in.
+//! Methods about the chain's rules, and methods that complete a transaction or a block without adding it.
 
 use alloy_primitives::{Address, B256};
 use hearth_evm::chain::BlockTime;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::node::{KEEPS, Node, Plan, account, word};
 
 #[test]
-fn forks_and_what_is_kept() {
+fn config_and_capabilities_are_reported() {
     let node = Node::new(BlockTime::Manual);
     node.chain.mine().unwrap();
     let config = node.call("eth_config", json!([]));
@@ -61,7 +61,7 @@ fn the_bounds_on_blobs_are_those_of_the_genesis() {
 }
 
 #[test]
-fn accounts_and_slots_together() {
+fn storage_of_several_accounts_is_read_together() {
     let node = Node::new(BlockTime::Manual);
     let (one, two) = ("0x1111111111111111111111111111111111111111", "0x2222222222222222222222222222222222222222");
     node.call("anvil_setCode", json!([one, format!("0x{KEEPS}")]));
@@ -93,7 +93,7 @@ fn a_transaction_is_filled_and_not_sent() {
     assert_eq!((&tx["r"], &tx["s"], &tx["value"]), (&json!("0x0"), &json!("0x0"), &json!("0x1")));
     assert!(filled["raw"].as_str().unwrap().starts_with("0x02"));
     assert_eq!(node.call("txpool_status", json!([]))["pending"], "0x0");
-    // Of an account whose key nobody has, a developer's chain takes it all the same.
+    // A development chain accepts it even from an account without a key.
     let unsigned = json!([{ "from": account(7), "to": to, "value": "0x1" }]);
     assert_eq!(node.fails("eth_sendTransaction", unsigned.clone()).1, "unknown account");
     let hash = node.call("eth_sendUnsignedTransaction", unsigned);
@@ -108,7 +108,7 @@ fn a_transaction_is_filled_and_not_sent() {
 }
 
 #[test]
-fn a_block_is_built_and_not_made() {
+fn built_block_is_not_added() {
     let node = Node::new(BlockTime::Manual);
     let parent = node.chain.mine().unwrap();
     let time = parent.header.timestamp + 5;

@@ -89,7 +89,7 @@ fn a_simulated_block_is_the_one_that_is_made() {
 }
 
 #[test]
-fn transfers_and_logs_are_told() {
+fn transfers_and_logs_are_reported() {
     let node = Node::new(BlockTime::Instant);
     let logs = node.deploy(1, 0, LOGS);
     let calls = json!([
@@ -121,7 +121,7 @@ fn transfers_and_logs_are_told() {
 }
 
 #[test]
-fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
+fn failed_calls_are_reported_and_invalid_ones_refuse_all() {
     let node = Node::new(BlockTime::Instant);
     let reverts = node.deploy(1, 0, REVERTS);
     let loops = node.deploy(1, 1, LOOPS);
@@ -196,7 +196,7 @@ fn contracts_see_what_is_overridden() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn excess_is_refused() {
     let node = Node::limited(Limits { answer_bytes: 300_000, ..Default::default() });
     let fails = |params: Value| node.fails("eth_simulateV1", params);
     assert_eq!(fails(json!([{}])), (-32_602, "empty input".into()));

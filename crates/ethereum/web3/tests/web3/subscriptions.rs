@@ -73,7 +73,7 @@ impl Client {
 }
 
 #[test]
-fn heads_logs_and_pending_transactions_are_told() {
+fn heads_logs_and_pending_transactions_are_reported() {
     let node = Node::new(BlockTime::Manual);
     let mut client = Client::new(&node);
     assert_eq!(client.call("eth_chainId", json!([])), "0x7a69");
@@ -145,7 +145,7 @@ fn subscriptions_need_a_websocket_and_a_kind() {
 }
 
 #[test]
-fn who_never_reads_is_dropped_and_others_are_told() {
+fn slow_reader_is_dropped_and_others_served() {
     // Nobody waits for the silent one to take what it is sent.
     let limits = Limits { queued_bytes: 20_000, patience: 10 * DEADLINE, ..Default::default() };
     let node = Node::with(BlockTime::Manual, |config| config.limits = limits);
@@ -165,7 +165,7 @@ fn who_never_reads_is_dropped_and_others_are_told() {
 }
 
 #[test]
-fn what_was_subscribed_ends_with_its_connection() {
+fn subscriptions_end_with_their_connection() {
     let node = Node::new(BlockTime::Manual);
     let counters = node.server.counters();
     let mut client = Client::new(&node);
@@ -176,7 +176,7 @@ fn what_was_subscribed_ends_with_its_connection() {
 }
 
 #[test]
-fn who_reads_is_told_of_the_busiest_block() {
+fn prompt_reader_gets_the_busiest_block() {
     let node = Node::new(BlockTime::Manual);
     let mut client = Client::new(&node);
     // 2,000 times LOG0.
@@ -198,7 +198,7 @@ fn who_reads_is_told_of_the_busiest_block() {
 }
 
 #[test]
-fn what_happened_before_a_subscription_is_not_told() {
+fn subscription_omits_earlier_events() {
     let node = Node::new(BlockTime::Manual);
     let mut client = Client::new(&node);
     let snapshot = node.chain.snapshot();

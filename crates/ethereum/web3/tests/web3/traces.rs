@@ -12,7 +12,7 @@ fn run(node: &Node, contract: &str, nonce: u64, input: &str) -> Value {
 }
 
 #[test]
-fn steps_are_told_as_they_were() {
+fn steps_are_reported_as_they_were() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, &word(9));
@@ -42,7 +42,7 @@ fn steps_are_told_as_they_were() {
 }
 
 #[test]
-fn gas_is_told_by_instruction() {
+fn gas_is_reported_by_instruction() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, &word(9));
@@ -165,7 +165,7 @@ fn flat_calls_and_several_tracers() {
         node.fails("debug_traceTransaction", json!([hash, options])).1
     };
     assert!(fails(json!({})).contains("needs the names"));
-    assert!(fails(json!({ "muxTracer": { "muxTracer": {} } })).contains("within another"));
+    assert!(fails(json!({ "muxTracer": { "muxTracer": {} } })).contains("cannot be nested"));
     assert!(fails(json!({ "otherTracer": {} })).contains("is not served"));
     let many: Value =
         (0..50).map(|number| (format!("{number}Tracer"), json!({}))).collect::<serde_json::Map<_, _>>().into();

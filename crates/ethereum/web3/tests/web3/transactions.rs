@@ -72,7 +72,7 @@ fn a_transfer_is_found_in_every_way() {
 }
 
 #[test]
-fn what_is_not_there_is_null() {
+fn unknown_hashes_give_null() {
     let node = Node::new(BlockTime::Manual);
     for (method, params) in [
         ("eth_getTransactionByHash", json!([B256::ZERO])),
@@ -112,7 +112,7 @@ fn blocks_have_the_fields_that_clients_read() {
 }
 
 #[test]
-fn what_waits_is_pending() {
+fn waiting_transaction_is_pending() {
     let node = Node::new(BlockTime::Manual);
     let send = |seed, nonce| node.call("eth_sendRawTransaction", json!([Plan::transfer(seed, nonce).raw()]));
     let (first, gapped) = (send(1, 0), send(2, 5));
@@ -282,7 +282,7 @@ fn number_block_receipts_and_nonce_agree_at_any_instant() {
 }
 
 #[test]
-fn what_a_filter_could_not_tell_it_tells_later() {
+fn filter_delivers_the_rest_later() {
     let node = Node::with(BlockTime::Manual, |config| config.limits.logs = 2);
     let deploy = json!([{ "from": account(1), "data": format!("0x{}", crate::node::creates(LOGS)) }]);
     let deployed = node.call("eth_sendTransaction", deploy);
@@ -481,9 +481,9 @@ fn a_transaction_can_be_sent_for_its_receipt() {
 }
 
 #[test]
-fn what_is_long_or_on_disk_is_told_beside_the_threads_that_answer() {
+fn slow_reads_run_beside_the_answering_threads() {
     let dir = tempfile::tempdir().unwrap();
-    // No place for anything that takes long: what is answered all the same is answered at once.
+    // No place for anything that takes long: what is answered anyway is answered at once.
     let node = Node::in_folder(dir.path(), |config| {
         config.limits.heavy_at_once = 0;
         config.limits.heavy_time = Duration::from_millis(10);
@@ -524,7 +524,7 @@ fn what_is_long_or_on_disk_is_told_beside_the_threads_that_answer() {
 }
 
 #[test]
-fn what_is_on_disk_is_told_as_what_is_in_memory() {
+fn disk_and_memory_give_equal_answers() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::in_folder(dir.path(), |_| {});
     let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));

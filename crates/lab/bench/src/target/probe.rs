@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_counts_from_its_own_time() {
+    fn latency_counts_from_the_due_time() {
         let measuring = Arc::new(AtomicBool::new(true));
         let mut schedule = Schedule::new(&measuring, 1000.0, Duration::ZERO);
         let quit = AtomicBool::new(false);

@@ -13,7 +13,7 @@ mod prism;
 mod solana;
 
 pub use options::Options;
-pub use prism::{Crossing, OpenPurse, Purse, PurseError};
+pub use prism::{CoinTransfer, OpenPurse, Purse, PurseError};
 
 use std::fs;
 use std::path::{Path, PathBuf};

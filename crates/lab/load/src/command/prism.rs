@@ -28,14 +28,14 @@ pub type OpenPurse = fn(&Path, &str) -> Result<Box<dyn Purse>, PurseError>;
 /// supplies the implementation.
 pub trait Purse {
     /// Builds a transaction that moves at least this many wei to an EVM account.
-    fn cross(&self, recipient: Address, wei: U256) -> Result<Crossing, PurseError>;
+    fn cross(&self, recipient: Address, wei: U256) -> Result<CoinTransfer, PurseError>;
 
     /// Sends it, and returns once it is in a block.
-    fn send(&mut self, crossing: &Crossing, say: &CommandOutput) -> Result<(), PurseError>;
+    fn send(&mut self, crossing: &CoinTransfer, say: &CommandOutput) -> Result<(), PurseError>;
 }
 
 /// A transaction that moves coins to the EVM, before it is sent.
-pub struct Crossing {
+pub struct CoinTransfer {
     /// Serialized transaction.
     pub raw: Vec<u8>,
     /// The coins and their owner, in words.

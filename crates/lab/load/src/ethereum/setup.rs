@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_taken_later_is_sent_again() {
+    fn retryable_transaction_is_sent_again() {
         let raws: [&[u8]; 3] = [b"a", b"b", b"c"];
         let refused = |words: &str| Err(Refusal { code: -32000, message: words.into(), data: None });
         let ask = |first: &str, turn: (bool, bool)| {

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_shown_to_nobody() {
+    fn password_is_never_shown() {
         assert_eq!(shown("http://me:secret@node:1/path@x"), "http://node:1/path@x");
         assert_eq!(shown("http://node:1"), "http://node:1");
     }

@@ -1,6 +1,6 @@
 //! The values known of one height, from any source.
 //!
-//! memory  per row 8 B for each of the [`COLUMNS`] and as much for whether it is known
+//! memory  16 B for each row and each of the [`COLUMNS`]: the value, and whether it is known
 //! drops   values that differ from known ones: counted in [`MergeCounts`]
 
 use std::collections::BTreeMap;
@@ -39,11 +39,11 @@ columns! {
     Committed "committed_ms" Time "When it logged \"committed state\".",
     Results "results" Count "CometBFT's transactions, valid or not; our node's are envelopes of about a hundred.",
     Valid "valid" Count "Of these, those with code 0.",
-    Invalid "invalid" Count "Of these, the others.",
+    Invalid "invalid" Count "Of these, those with another code.",
     Node "node_ms" Time "When our node logged the block.",
     Txs "txs" Count "Transactions in the EVM's block, by our node's log or by Web3.",
     GasUsed "gas_used" Count "Gas that they used.",
-    GasLimit "gas_limit" Count "Gas that they might have used.",
+    GasLimit "gas_limit" Count "The gas limit of the EVM's block.",
     Begin "begin_us" Duration "Choosing transactions, and the calls before them.",
     Check "check_us" Duration "CPU time of checking what was submitted since the block before.",
     Deliver "deliver_us" Duration "Executing the transactions.",
@@ -131,7 +131,7 @@ impl Row {
         Value::Object([("height".to_owned(), self.height.into())].into_iter().chain(known).collect::<Map<_, _>>())
     }
 
-    /// Parses such an object; none if it has no valid height.
+    /// Parses the object that [`Row::to_json`] returns; `None` if it has no valid height.
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut row = Self::new(value.get("height")?.as_u64().filter(|height| *height <= HEIGHT_MAX)?);
         for ((_, name, ..), place) in COLUMNS.iter().zip(&mut row.values) {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_first_stays() {
+    fn first_value_stays() {
         let mut row = Row::new(5).with(Column::Valid, 3).with(Column::Executed, 1000);
         let other = Row::new(5).with(Column::Valid, 4).with(Column::Executed, 2000).with(Column::Txs, 9);
         assert_eq!(row.merge(&other), MergeCounts { new: 0, more: 1, repeated: 1, contradictions: 1 });
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_in_the_order_of_their_places() {
+    fn columns_match_their_indices() {
         assert!(COLUMNS.iter().enumerate().all(|(index, (column, ..))| *column as usize == index));
     }
 }

@@ -189,7 +189,7 @@ fn a_log_that_grows_is_read_from_where_it_ended() {
 }
 
 #[test]
-fn what_was_written_before_the_rotation_is_not_lost() {
+fn lines_before_a_rotation_are_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (log, mut database) = (folder.path().join("log"), Database::open(&folder.path().join("load.db")).unwrap());
     let mut sources = Sources { logs: vec![Log::new(&log)], ..Sources::default() };
@@ -257,7 +257,7 @@ fn compressed_logs_and_long_lines() {
 }
 
 #[test]
-fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
+fn node_without_the_requested_history_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut database = Database::open(&folder.path().join("load.db")).unwrap();
     let mut ask = |node: Blocks| {

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_pays_signs() {
+    fn payer_signs() {
         let each = 1_005;
         let survey = survey(&[1_000 + 2 * each, 0, 0, 0], 1_000, each);
         assert_eq!((survey.beyond(), survey.payers.clone()), (1, vec![(0, 2)]));

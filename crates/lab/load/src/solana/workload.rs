@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_are_the_same_and_nobody_pays_to_itself() {
+    fn transfers_differ_and_none_pays_itself() {
         let accounts = generate(3).unwrap();
         let workload = workload("transfer=3,token=1", &accounts);
         let blockhash = Blockhash { hash: [9; 32], last_valid: 77 };

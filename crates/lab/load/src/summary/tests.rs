@@ -215,7 +215,7 @@ fn a_stall_is_as_long_as_any_thread_waited() {
 }
 
 #[test]
-fn who_was_the_limit() {
+fn limiting_side_is_named() {
     let [waits, computes] = [(1, 0), (0, 1)]
         .map(|(node, own)| SenderLag { node: Duration::from_secs(node), own: Duration::from_secs(own) });
     let free = FREE;

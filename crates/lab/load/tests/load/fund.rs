@@ -60,7 +60,7 @@ fn everybody_gets_theirs_in_a_few_levels() {
 }
 
 #[test]
-fn what_was_stopped_goes_on_and_pays_nothing_twice() {
+fn stopped_funding_continues_without_double_payment() {
     // The test decides when blocks come.
     let scene = scene(60, Manners { block_ms: 600_000, ..Manners::default() });
     let why = scene.fund(&|| scene.stub.with(|world| world.waiting() > 0)).unwrap_err();
@@ -92,7 +92,7 @@ fn lost_answers_and_a_full_pool_cost_nothing() {
 }
 
 #[test]
-fn who_is_too_poor_is_named_with_what_is_needed() {
+fn poor_funder_is_named_with_the_needed_sum() {
     let mut scene = scene(3, Manners::default());
     scene.rich = generate(1).unwrap().remove(0);
     let why = scene.fund(&|| false).unwrap_err().to_string();
@@ -100,7 +100,7 @@ fn who_is_too_poor_is_named_with_what_is_needed() {
 }
 
 #[test]
-fn whose_money_is_taken_is_said() {
+fn payer_is_named() {
     let mut scene = scene(3, Manners { pays: true, block_ms: 20, ..Manners::default() });
     scene.rich = generate(1).unwrap().remove(0);
     let said = RefCell::new(vec![]);

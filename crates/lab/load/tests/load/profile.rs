@@ -90,7 +90,7 @@ fn a_go_server_is_profiled_in_pieces() {
 }
 
 #[test]
-fn what_is_no_profile_of_a_go_server_is_told() {
+fn non_profile_answer_is_reported() {
     let second = Span::Time(Duration::from_secs(1));
     let ask = |answer: fn() -> Reply| take(&plan(pprof(answer).0, second), &|| {}, &|| false).unwrap_err();
     let why = ask(|| Reply::Status(404));

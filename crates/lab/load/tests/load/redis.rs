@@ -83,13 +83,13 @@ impl Drop for Server {
 }
 
 /// A Redis that is killed before a certain write.
-struct Dying {
+struct DyingRedis {
     redis: Redis,
     server: Option<Server>,
     writes: u64,
 }
 
-impl Store for Dying {
+impl Store for DyingRedis {
     fn position(&mut self, source: &str) -> Result<Option<Position>, StoreError> {
         self.redis.position(source)
     }
@@ -156,7 +156,7 @@ fn killed_half_way_it_is_completed_and_nothing_is_there_twice() {
     let expected = rows(&mut file);
     assert_eq!(expected.len() as u64, BLOCKS);
 
-    let mut dying = Dying { redis: server.open(), server: Some(server), writes: 3 };
+    let mut dying = DyingRedis { redis: server.open(), server: Some(server), writes: 3 };
     let (ended, found) = collect(&mut dying, &log);
     let why = ended.unwrap_err();
     assert!(why.may_pass() && why.to_string().starts_with("Redis at "), "{why}");
@@ -198,7 +198,7 @@ fn killed_at_any_moment_it_is_completed() {
 }
 
 #[test]
-fn what_others_wrote_under_the_same_keys_is_left_alone() {
+fn foreign_values_under_the_keys_stay() {
     let folder = tempfile::tempdir().unwrap();
     let Some(server) = Server::start(folder.path()) else { return };
     let _: () = server.ask(&["SET", "hearth:etl:block:7", "a cat"]);

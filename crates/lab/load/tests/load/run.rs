@@ -79,14 +79,14 @@ fn a_node_that_behaves_includes_all() {
 }
 
 #[test]
-fn receipts_are_asked_for_one_by_one_where_those_of_blocks_are_not_told() {
+fn receipts_are_fetched_singly_without_block_receipts() {
     let manners = Manners { no_block_receipts: true, stranger_fails: true, ..Manners::default() };
     let report = scene(4, manners).counted(3).run();
     assert_eq!((report.included, report.receipts_seen, report.failed), (12, 12, Some(0)));
 }
 
 #[test]
-fn what_the_node_took_and_forgot_is_dropped() {
+fn accepted_then_forgotten_is_dropped() {
     let report = scene(4, Manners { forgets_every: 1, ..Manners::default() }).counted(2).run();
     assert_eq!((report.sent, report.dropped, report.unknown), (8, 8, 0));
 }
@@ -117,7 +117,7 @@ fn a_node_that_dies_leaves_a_report() {
 }
 
 #[test]
-fn who_gives_up_waiting_has_a_report_of_what_is_known() {
+fn abandoned_wait_still_gives_a_report() {
     // No block comes, and by the chain's block times the load would wait five minutes for one.
     let mut scene = scene(4, Manners { block_ms: 600_000, block_s: 100, ..Manners::default() }).counted(5);
     (0..4).for_each(|_| scene.stub.mine());
@@ -164,7 +164,7 @@ fn tokens_are_minted_for_many_at_a_time() {
 }
 
 #[test]
-fn who_has_no_money_to_set_up_is_given_some_where_a_node_does() {
+fn setup_is_funded_where_the_node_allows() {
     let mut scene = scene(3, Manners::default());
     scene.asked.mix = "contract=1,swap=1,erc20=1".parse().unwrap();
     let (poor, node) = (generate(1).unwrap().remove(0), connect(&scene.stub.url, TIMEOUT).unwrap());
@@ -188,7 +188,7 @@ fn a_full_pool_is_waited_for() {
 }
 
 #[test]
-fn what_a_pool_never_had_room_for_is_not_sent() {
+fn transaction_without_pool_room_counts_as_unsent() {
     let mut scene = scene(8, Manners { pool_max: 3, block_ms: 600_000, ..Manners::default() });
     scene.asked.pace.rate = Some(100.0);
     scene.asked.timing.duration = Duration::from_secs(2);
@@ -200,7 +200,7 @@ fn what_a_pool_never_had_room_for_is_not_sent() {
 }
 
 #[test]
-fn a_refusal_is_counted_once_and_the_rest_goes_on() {
+fn a_refusal_is_counted_once_and_the_rest_continues() {
     let scene = scene(4, Manners { refuses_every: 7, ..Manners::default() }).counted(12);
     let report = scene.run();
     // A refused transaction is sent again unchanged until a block contains it.
@@ -210,7 +210,7 @@ fn a_refusal_is_counted_once_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_a_block_has_is_counted_once_though_the_node_refused_it() {
+fn included_counts_once_despite_refusal() {
     let scene = scene(6, Manners { full_is_a_lie_every: 4, ..Manners::default() }).counted(10);
     let report = scene.run();
     assert!(scene.stub.with(|world| world.lies()) >= 15);
@@ -245,7 +245,7 @@ fn requests_become_as_short_as_the_node_takes() {
 }
 
 #[test]
-fn what_no_node_ever_took_is_not_dropped() {
+fn never_accepted_is_not_dropped() {
     // All answers to sent transactions are lost, and the node keeps none of them.
     let manners = Manners { answer_lost_every: 1, forgets_every: 1, ..Manners::default() };
     let mut scene = scene(4, manners);
@@ -263,7 +263,7 @@ fn a_run_whose_accounts_have_no_money_left_ends_and_says_so() {
 }
 
 #[test]
-fn what_was_lost_before_fees_rose_is_the_same_transaction() {
+fn repriced_transaction_is_counted_as_one() {
     // Of the first 18 the pool forgets one; then gas costs more than the load pays.
     let dearer = Manners { base_fee: 30_000_000_000, base_fee_after: 18, ..Manners::default() };
     let scene = scene(6, Manners { forgets_every: 10, ..dearer }).counted(6);
@@ -351,7 +351,7 @@ fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
 }
 
 #[test]
-fn a_slow_node_is_late_and_that_is_told() {
+fn late_node_is_reported() {
     let mut scene = scene(8, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
     scene.asked.pace.rate = Some(200.0);
     scene.asked.timing.duration = Duration::from_secs(3);
@@ -406,7 +406,7 @@ fn another_node_takes_over_from_one_that_is_silent() {
 }
 
 #[test]
-fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
+fn evicted_transaction_is_sent_again_under_load() {
     // The test decides when blocks come; their timestamps make the load wait long for them.
     let scene = scene(4, Manners { block_ms: 600_000, block_s: 15, ..Manners::default() }).counted(5);
     (0..4).for_each(|_| scene.stub.mine());
@@ -487,7 +487,7 @@ fn a_node_its_blocks_and_what_is_in_them_are_looked_at() {
 }
 
 #[test]
-fn what_was_signed_ahead_may_run_out_and_that_is_reported() {
+fn exhausted_presigned_transactions_are_reported() {
     let mut enough = scene(4, Manners::default()).counted(5);
     enough.asked.pace.presign = 5;
     let report = enough.run();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pool_refuses_is_named_by_its_reason() {
+    fn refusals_of_the_pool_are_named_by_reason() {
         let all = diagnose(&sample(0.0, 0.0, submitted(500.0), &[("pool_refused", 500.0)]));
         assert_eq!(all.finding, Finding::Refused);
         let expected = "all that is sent is refused, 500 transactions a second: their nonce, funds, gas or fees will \
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_blocks_is_told_before_the_pool_that_it_fills() {
+    fn block_maker_is_named_before_its_full_pool() {
         let mut busy = sample(0.75, 0.2, submitted(1_000.0), &[("pool_full", 900.0)]);
         busy.pending = 100;
         let found = diagnose(&busy);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_rest_are_told() {
+    fn gaps_and_rest_are_reported() {
         let gaps = diagnose(&sample(0.0, 0.0, EvmSample { queued: 12, ..EvmSample::default() }, &[]));
         assert!(gaps.says.contains("all 12 transactions in the pool wait behind a gap"), "{gaps}");
         let one = diagnose(&sample(0.0, 0.0, EvmSample { queued: 1, ..EvmSample::default() }, &[]));

@@ -135,7 +135,7 @@ fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
 }
 
 #[test]
-fn shared_cores_are_told_from_tiles_with_a_core() {
+fn shared_cores_are_distinguished_from_tiles_with_a_core() {
     let tiles = vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
     let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
     let says = message_of(&sample, Finding::CoreFull, "verify");
@@ -151,7 +151,7 @@ fn shared_cores_are_told_from_tiles_with_a_core() {
 
 /// Only if moving tiles gains little, and poh takes the most.
 #[test]
-fn a_chain_that_hashes_too_much_is_told() {
+fn a_chain_that_hashes_too_much_is_reported() {
     let told_with = |busy: f64, poh: f64, finding, kind| {
         let tiles = vec![tile("poh:0", 0, poh), tile("pack:0", 0, 0.97 - poh), tile("verify:0", 1, busy)];
         message_of(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, finding, kind)
@@ -168,7 +168,7 @@ fn a_chain_that_hashes_too_much_is_told() {
 }
 
 #[test]
-fn cores_that_others_have_are_told_from_busy_ones() {
+fn cores_that_others_have_are_distinguished_from_busy_ones() {
     let mut verify = tile("verify:0", 0, 0.97);
     (verify.waited_for_core, verify.preempted_per_s) = (Some(0.4), 310.0);
     let says = message_of(&node(vec![verify.clone(), tile("bank:0", 1, 0.2)], vec![]), Finding::CoresTaken, "");
@@ -207,7 +207,7 @@ fn the_dead_explain_all() {
 }
 
 #[test]
-fn conflicts_overruns_and_rest_are_told() {
+fn conflicts_overruns_and_rest_are_reported() {
     let busy = || vec![tile("verify:0", 0, 0.4), tile("shred:0", 1, 0.2)];
     let sample = Sample { held_back: 20_000, ..node(busy(), vec![]) };
     assert!(message_of(&sample, Finding::Conflicts, "pack").starts_with("20000 transactions wait"));
@@ -245,7 +245,7 @@ fn a_block_that_is_full_is_the_limit_however_busy_the_cores_are() {
 }
 
 #[test]
-fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
+fn late_hashing_is_named_before_full_blocks() {
     let full = BTreeMap::from([("compute".to_owned(), 0.9)]);
     let busy = || vec![tile("poh:0", 0, 0.6), tile("verify:1", 0, 0.35), tile("verify:0", 1, 0.5)];
     let late = Sample { slots_late_s: 1.24, hashes_per_tick: 300_000.0, block_full: full, ..node(busy(), vec![]) };
@@ -281,7 +281,7 @@ fn slots_that_something_else_makes_late_are_not_blamed_on_hashing() {
 }
 
 #[test]
-fn one_core_for_all_of_several_is_told_with_both_keys_of_a_bench() {
+fn shared_core_is_reported_with_both_keys() {
     let mut tiles = vec![tile("verify:0", 0, 0.6), tile("bank:0", 0, 0.35)];
     let alone = message_of(&node(tiles.clone(), vec![]), Finding::AllCoresFull, "verify");
     assert!(alone.starts_with("core 0 is the limit: all tiles share it, it is 95 % busy"), "{alone}");

@@ -147,7 +147,7 @@ fn a_node_that_starts_is_not_taken_for_a_dead_one() {
 }
 
 #[test]
-fn nobody_to_watch_is_said_with_every_attempt() {
+fn missing_node_names_every_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let stranger = folder.path().join("stranger");
     std::fs::write(&stranger, vec![7; 8192]).unwrap();

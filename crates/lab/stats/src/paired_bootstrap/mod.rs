@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_matter_is_no_difference() {
+    fn irrelevant_factor_shows_no_difference() {
         let rounds = |build: &str, value: u32| (0..8).map(|n| format!("{build},x,{value},{n}\n")).collect::<String>();
         let all = rounds("a", 10_000) + &rounds("b", 10_001) + &rounds("c", 10_200) + &rounds("d", 9_800);
         let table = Table::read(format!("build,metric,value,repetition\n{all}").as_bytes()).expect("fine");

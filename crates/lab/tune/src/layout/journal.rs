@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gave_no_rate_at_the_end_can_be_forgotten() {
+    fn final_failures_can_be_forgotten() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("trials");
         let layout = |core| Layout::new(vec![vec![Some(core)]]);

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_is_not_proposed_until_nothing_is_left() {
+    fn tried_layouts_are_proposed_last() {
         let space = Space { kinds: space(2, false).kinds[..3].to_vec(), ..space(2, false) };
         let best = Layout::new(vec![vec![Some(0)], vec![Some(0)], vec![Some(0)]]);
         let costs = Costs::fixed(&space, &[1.0; 3]);

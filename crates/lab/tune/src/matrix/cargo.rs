@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_named_with_what_installs_it() {
+    fn missing_tool_is_named_with_its_install_command() {
         let wrong = Toolchain::find(Some("1.2.3-none"), Path::new(".")).expect_err("none");
         assert!(wrong.contains("toolchain `1.2.3-none` is not installed") || wrong.contains("rustup"), "{wrong}");
         let mut toolchain = Toolchain::find(None, Path::new(".")).expect("one that builds this");

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_round_that_was_torn_nobody_takes_part_in_the_next() {
+    fn torn_round_drops_all_participants() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("events.csv");
         let round = |number: u32, build: &str| Round { number, builds: [build.to_owned()].into() };

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_matter_is_neither_better_nor_worse() {
+    fn irrelevant_layout_is_neither_better_nor_worse() {
         for (factor, is_better, is_worse) in
             [(1.005, false, false), (0.995, false, false), (1.02, true, false), (0.98, false, true)]
         {

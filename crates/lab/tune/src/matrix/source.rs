@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_elsewhere_or_is_ignored_as_a_whole_is_seen_too() {
+    fn external_and_ignored_folders_are_seen() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         let files = ["app/src/main.rs", "nested/a.rs", "beside/src/lib.rs", "../library/src/lib.rs", "docs/a.md"];
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_read_elsewhere_is_a_source_of_it() {
+    fn external_files_of_a_build_are_sources() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
         for name in ["app/src/main.rs", "app/.git/HEAD", "out/made.rs", "my docs/a.md", "proto/a/b", "later.rs"] {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_said() {
+    fn invalid_value_is_reported() {
         let wrong = |printed: &str| read(printed).expect_err("wrong");
         assert!(wrong(" \n").starts_with("it printed nothing"));
         assert!(wrong("speed 3\n").contains("matches nothing in \"speed 3\""));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_outside_is_in_seconds() {
+    fn external_measurements_are_in_seconds() {
         let metric = |name: &str, source| Metric { name: name.into(), source, more: Some(false) };
         let metrics = vec![metric("wall", Source::Wall), metric("cpu", Source::Cpu)];
         let workload = Workload { run: "{bin} > {scratch}/x".into(), metrics };

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_told_apart_and_in_their_places() {
+    fn steps_are_distinct_and_in_order() {
         let axis = axis(&[0.100, 0.110], Dimension::Seconds);
         let steps = axis.steps();
         assert_eq!(

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_is_beside_the_reference_is_told_by_the_rule() {
+    fn rule_compares_build_with_reference() {
         let found = study_by(Rule::Article);
         let html = of_answer(&found);
         let fat = found.table.build("fat").expect("there");

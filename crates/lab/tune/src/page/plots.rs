@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_drawn_is_counted_and_the_reference_always_is() {
+    fn undrawn_builds_are_counted_and_the_reference_drawn() {
         for (builds, said) in
             [(60, None), (61, Some("and the reference; 1 more are")), (70, Some("reference; 10 more"))]
         {

@@ -4,9 +4,9 @@
 //! writes  its standard output and error to files; signals to its processes
 //! memory  none that grows
 //!
-//! The program gets a process group and a mark in its environment. At its end, the group is killed, and so is every
-//! other process with the mark, including those with a session of their own. This process reaps what the program did
-//! not, so that its CPU time counts as ours and not as that of others.
+//! The program gets a process group and a mark in its environment. When it ends, the group is killed, and so is
+//! every other process with the mark, including those with a session of their own. This process reaps the program's
+//! orphans, so that their CPU time counts as the run's and not as other programs'.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,9 +23,9 @@ use rustix::process::{
 
 /// Environment variable of the mark.
 const MARK: &str = "HEARTH_TUNE_STUDY";
-/// How often to check whether it must end; its own end is noticed at once.
+/// How often to check whether the program must end. If it ends by itself, that is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long it may clean up.
+/// Time between SIGTERM and SIGKILL, in which the program may clean up.
 const GRACE: Duration = Duration::from_secs(3);
 /// Maximum output in bytes; a program that prints more is out of control.
 const PRINTED_MAX: u64 = 64 << 20;
@@ -82,7 +82,7 @@ pub struct Bounds<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// Runs a command to its end, or to one of its limits.
+/// Runs a command until it ends or exceeds one of its limits.
 pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<ProcessResult> {
     command.env(MARK, bounds.mark).process_group(0).stdin(Stdio::null());
     command.stdout(File::create(bounds.out)?).stderr(File::create(bounds.err)?);
@@ -114,13 +114,13 @@ pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<ProcessResu
             let tidied = done.recv_timeout(GRACE);
             let _ = kill_process_group(group, Signal::KILL);
             if tidied.is_err() {
-                // Killed: it ends as soon as the kernel is done with it.
+                // The program is killed; wait until the kernel has ended it.
                 let _ = done.recv_timeout(GRACE);
             }
             ProcessResult { ended, wall: begin.elapsed() }
         }
     };
-    // The processes that it left behind.
+    // Processes that the program left behind.
     let _ = kill_process_group(group, Signal::KILL);
     wait_for_all(|| waitpgid(group, WaitOptions::NOHANG));
     end_marked(bounds.mark);
@@ -205,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_by_itself_is_read() {
+    fn output_and_exit_code_are_returned() {
         let (ran, out) = shell("echo tps 7; exit 3", &mark("ends"), 30.0, &|| false);
         assert_eq!(out, "tps 7\n");
         assert_eq!(ran.fault(Duration::from_secs(30)).as_deref(), Some("it ended with exit code 3"));
     }
 
     #[test]
-    fn nothing_stays_of_what_hangs_or_hides() {
+    fn hanging_and_detached_processes_are_killed() {
         let name = mark("hangs");
         let (ran, _) = shell("trap '' TERM; setsid sleep 1000 & sleep 1000", &name, 0.3, &|| false);
         assert_eq!(ran.ended, ProcessEnd::TooLong);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waited_for_is_counted_as_ours() {
+    fn cpu_time_of_orphans_counts_as_ours() {
         // Hundredths of a second of reaped children only: other tests run in this process.
         let children = || -> u64 {
             let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
@@ -231,7 +231,7 @@ mod tests {
             fields[13..15].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
         };
         let before = children();
-        // However busy the machine is: until the child has used 0.4 s of a core.
+        // Runs until the child has used 0.4 s of a core, however busy the machine is.
         let line = "while :; do :; done & p=$!; ticks() { set -- $(cat /proc/$p/stat); echo ${14}; }; \
                     until [ \"$(ticks)\" -ge 40 ]; do sleep 0.05; done; kill $p";
         let (ran, _) = shell(line, &mark("unwaited"), 100.0, &|| false);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_ends_it_at_once() {
+    fn stop_ends_the_program_at_once() {
         let begin = Instant::now();
         let (ran, _) = shell("sleep 1000", &mark("stops"), 500.0, &|| true);
         assert_eq!(ran.ended, ProcessEnd::Stopped);

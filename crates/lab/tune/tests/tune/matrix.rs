@@ -126,7 +126,7 @@ fn verdict(report: &Report, build: &str) -> Verdict {
 }
 
 #[test]
-fn two_by_two_builds_are_told_apart_and_one_is_recommended() {
+fn four_builds_are_ranked_and_one_recommended() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}");
     let (report, printed) = project.study(&text, false, NEVER, &calm);
@@ -181,7 +181,7 @@ fn shuffles() -> bool {
 }
 
 #[test]
-fn a_study_that_was_stopped_goes_on_to_the_same_rows() {
+fn a_study_that_was_stopped_continues_to_the_same_rows() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}");
     let mut wanted = None;
@@ -232,7 +232,7 @@ fn a_race_drops_what_is_beaten_and_says_what_it_saved() {
 }
 
 #[test]
-fn what_comes_back_is_measured_beside_the_reference() {
+fn readmitted_build_is_measured_beside_the_reference() {
     let project = Project::new();
     // By the second day the machine is ten times as fast.
     fs::write(project.at("day"), "0").expect("written");
@@ -310,7 +310,7 @@ fn builds_that_fail_or_cannot_be_made_here_are_left_out() {
 }
 
 #[test]
-fn what_hangs_is_ended_and_what_says_nothing_useful_is_told() {
+fn hang_is_ended_and_useless_output_reported() {
     let project = Project::new();
     fs::write(project.at("app/build.rs"), "fn main() { loop { std::thread::park() } }").expect("written");
     let limited = HEAD.replace("build-limit-seconds = 120", "build-limit-seconds = 3");
@@ -342,7 +342,7 @@ fn what_hangs_is_ended_and_what_says_nothing_useful_is_told() {
 }
 
 #[test]
-fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
+fn disturbed_runs_are_done_again_and_a_busy_machine_is_reported() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}").replace("layouts = 2", "layouts = 0");
     let error = project.study(&text, false, NEVER, &|_| Some("others".into())).0.expect_err("busy");
@@ -369,7 +369,7 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
 }
 
 #[test]
-fn what_others_may_have_caused_is_no_fault_of_the_build() {
+fn disturbance_is_no_fault_of_the_build() {
     let project = Project::new();
     // Every third run fails, and each time others were disturbing it.
     let line = "echo >> ../count; n=$(wc -l < ../count); test $((n % 3)) != 0 && {bin} 0.$n";
@@ -439,7 +439,7 @@ fn too_few_rounds_or_an_unequal_copy_recommend_nothing() {
 }
 
 #[test]
-fn what_is_better_at_a_price_is_told_as_that() {
+fn tradeoff_is_reported_as_such() {
     let project = Project::new();
     let large = "#[cfg(panic = \"abort\")]\nstatic LARGE: [u8; 1 << 17] = [7; 1 << 17];\n";
     let used = "fn main() {\n    #[cfg(panic = \"abort\")]\n    std::hint::black_box(&LARGE);\n";
@@ -505,7 +505,7 @@ fn another_program_under_a_measured_name_is_refused() {
 }
 
 #[test]
-fn what_failed_stays_out_and_what_it_had_beaten_comes_back() {
+fn failed_build_stays_out_and_beaten_ones_return() {
     let project = Project::new();
     fs::write(project.at("quick.sh"), "echo >> ../quick; test $(wc -l < ../quick) -lt 8 && echo speed 500.${1#0.}\n")
         .expect("written");

@@ -7,7 +7,7 @@
 //!         `initialize_lockouts_from_bank`
 //!
 //! Agave adopts an account's votes if the newest of them is newer than the tower's. A node that runs twice for a moment
-//! may end with a newer vote than its account, and lack older ones all the same: the vote program refuses each of its
+//! may end with a newer vote than its account, and lack older ones anyway: the vote program refuses each of its
 //! votes from then on. So here the tower's newer votes are cast again on top of the account's. Agave adopts without
 //! conditions; here nothing is adopted while a vote of the tower forbids more than the votes that would replace it, and
 //! no slot is voted for that lies before the bank of an adoption: votes of the tower that ended there may forbid it.

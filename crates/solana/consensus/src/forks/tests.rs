@@ -108,7 +108,7 @@ fn chains_and_common_ancestors() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_banks_are_refused() {
     let mut forks = tree();
     assert_eq!(forks.add(at(6), at(5)), Err(ForkError::Known));
     assert_eq!(forks.add(at(9), at(8)), Err(ForkError::UnknownParent));

@@ -82,7 +82,7 @@ impl SingleNode {
 }
 
 #[test]
-fn without_a_pong_nobody_enters() {
+fn no_node_enters_without_a_pong() {
     let mut alone = SingleNode::new(config(&[]));
     let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let bytes = push(1, &[signed(1, &CrdsData::ContactInfo(node))]);
@@ -328,7 +328,7 @@ fn whatever_is_dropped_has_its_counter() {
 }
 
 #[test]
-fn what_is_too_long_is_malformed() {
+fn oversized_message_is_malformed() {
     let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let piece = |size: usize| {
@@ -443,7 +443,7 @@ fn let_some_answer(network: &mut Network) {
 }
 
 #[test]
-fn flood_is_bounded_and_excludes_nobody() {
+fn flood_is_bounded_and_excludes_none() {
     let mut network = network(22);
     let mut random = Random(22);
     network.stakes = (0..10).map(|n| (identity(n), SOL)).collect();

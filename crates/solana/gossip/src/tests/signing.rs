@@ -27,7 +27,7 @@ fn slots(gossip: &Gossip) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_is_said_before_it_is_signed() {
+fn nothing_is_published_before_it_is_signed() {
     let (mut gossip, mut out) = alone();
     gossip.tick(START, &mut out);
     gossip.publish_vote(&vote(200), START).unwrap();
@@ -96,7 +96,7 @@ fn only_an_answer_frees_a_place() {
 }
 
 #[test]
-fn refused_request_is_not_said_and_frees_its_place() {
+fn refused_request_is_unreported_and_frees_its_place() {
     let (mut gossip, mut out) = alone();
     (200..202).for_each(|slot| gossip.publish_vote(&vote(slot), START).unwrap());
     let refused = gossip.next_request().expect("a vote");

@@ -144,7 +144,7 @@ fn a_crashed_node_vanishes_after_its_timeout() {
 }
 
 #[test]
-fn a_node_that_begins_anew_replaces_itself() {
+fn a_node_that_begins_again_replaces_itself() {
     let mut network = network(7);
     with_stakes(&mut network, 15);
     network.add_many(15, &[0]);
@@ -204,7 +204,7 @@ fn a_partition_heals() {
 }
 
 #[test]
-fn clock_set_back_silences_nobody() {
+fn clock_set_back_silences_no_node() {
     const HOUR: u64 = 3_600_000;
     let mut network = network(15);
     with_stakes(&mut network, 4);
@@ -238,7 +238,7 @@ fn clock_set_back_silences_nobody() {
 }
 
 #[test]
-fn values_from_the_future_are_signed_anew() {
+fn values_from_the_future_are_signed_again() {
     let mut network = network(16);
     network.add(&[]);
     let now = network.now;

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_or_deleted_since_is_known() {
+    fn writes_and_deletions_since_are_known() {
         let accounts = Accounts::new();
         (1..=5).for_each(|n| accounts.store(&key(n), Account::wallet(1)));
         accounts.note_changes();

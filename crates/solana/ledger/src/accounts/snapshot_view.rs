@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_as_of_its_moment_while_threads_go_on() {
+    fn snapshot_view_is_of_one_instant() {
         const COUNT: u32 = 40_000;
         let accounts = Accounts::new();
         (0..COUNT).for_each(|n| accounts.store(&key(n), Account::wallet(1)));

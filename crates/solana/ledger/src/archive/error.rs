@@ -1,4 +1,4 @@
-//! error: what is wrong with an archive.
+//! error: why an archive is refused.
 //!
 //! source  the checks that `agave-snapshots` and `solana-runtime` 4.2 make when they load one, and those of this reader
 
@@ -14,7 +14,7 @@ use hearth_wire::base58::encode_32;
 pub struct ArchiveError {
     /// The archive.
     pub file: PathBuf,
-    /// What is wrong.
+    /// A description of the fault.
     pub fault: Fault,
 }
 
@@ -31,7 +31,7 @@ pub enum Fault {
     /// The file's name does not say which snapshot it is.
     #[error("the name is neither snapshot-SLOT-HASH.tar.zst nor incremental-snapshot-BASE-SLOT-HASH.tar.zst")]
     Name,
-    /// Another packer.
+    /// The archive is packed with another compressor.
     #[error("archives packed with lz4 are not read; ask for one of type .tar.zst")]
     Lz4,
     /// The system refused a read.
@@ -43,13 +43,13 @@ pub enum Fault {
     /// The archive ends too early.
     #[error("the archive is cut off")]
     Cut,
-    /// It does not unpack.
+    /// The compressed data is damaged.
     #[error("damaged: {0}")]
     Packing(io::Error),
     /// A header of the tar is malformed.
     #[error("damaged: a file's header in the archive is malformed")]
     Header,
-    /// A file that no snapshot has: by its name, its kind, or because it is there twice.
+    /// The archive holds a file that no snapshot has, by its name or kind, or holds a file twice.
     #[error("it holds {name:?}, which {why}")]
     Entry {
         /// The entry's name, made printable.
@@ -57,10 +57,10 @@ pub enum Fault {
         /// Why it may not be there.
         why: &'static str,
     },
-    /// A file that every snapshot has is not there.
+    /// The archive lacks a file that every snapshot has.
     #[error("it lacks {0}")]
     Missing(&'static str),
-    /// More than the reader takes.
+    /// The archive has more of something than the reader accepts.
     #[error("it has more {what} than {most}, the most that is read")]
     TooLarge {
         /// What there is too much of.
@@ -68,10 +68,10 @@ pub enum Fault {
         /// The limit.
         most: u64,
     },
-    /// Another version of the format.
+    /// The archive has another version of the format.
     #[error("the snapshot's version is {0:?}, this program reads 1.2.0")]
     Version(String),
-    /// A value that cannot be, or a length beyond the end of what holds it.
+    /// A value is impossible, or a length reaches beyond its container.
     #[error("malformed: {0}")]
     Malformed(&'static str),
     /// The account files are not those that the bank's fields list.
@@ -79,7 +79,7 @@ pub enum Fault {
     Storage {
         /// The slot in the file's name.
         slot: u64,
-        /// What is wrong with it.
+        /// A description of the fault.
         why: &'static str,
     },
     /// Two places name different slots.
@@ -95,17 +95,17 @@ pub enum Fault {
     /// A hash differs from the one that was computed.
     #[error("{what} is {}, computed was {}", encode_32(found), encode_32(computed))]
     Hash {
-        /// What hash it is.
+        /// Which hash differs.
         what: &'static str,
-        /// The hash that is written.
+        /// The hash that the archive states.
         found: Hash,
-        /// The hash of what is there.
+        /// The hash of the archive's contents.
         computed: Hash,
     },
     /// The lamports of all accounts are not the capitalization.
     #[error("the capitalization is {found} lamports, the accounts have {computed}")]
     Capitalization {
-        /// The capitalization that is written.
+        /// The capitalization that the archive states.
         found: u64,
         /// The sum.
         computed: u128,
@@ -126,14 +126,14 @@ pub enum Fault {
         /// The slot of the state.
         slot: u64,
     },
-    /// A hard fork of the configuration is not after the bank, which was made without it.
+    /// A configured hard fork is at or before the bank's slot, and the bank was made without it.
     #[error(
         "the bank has hard forks at {}, this node is configured with {} (consensus.hard_forks)",
         list(found),
         list(configured)
     )]
     HardForks {
-        /// The slots of the bank's.
+        /// The slots of the bank's hard forks.
         found: Vec<u64>,
         /// The configured slots.
         configured: Vec<u64>,
@@ -141,7 +141,7 @@ pub enum Fault {
     /// The archive is of another chain.
     #[error("it is of another chain: {0} differs")]
     OtherChain(&'static str),
-    /// What became of the transactions of the last blocks, which an archive holds, is not known.
+    /// The transaction statuses of the last blocks, which an archive must hold, are not known.
     #[error("cannot be written: {0}")]
     Transactions(String),
 }
@@ -158,7 +158,7 @@ impl Fault {
     pub(super) fn reading(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Cut,
-            // The unpacker's own errors have no number of the system.
+            // Errors of the unpacker itself have no OS error number.
             _ if error.raw_os_error().is_some() => Self::Read(error),
             _ => Self::Packing(error),
         }

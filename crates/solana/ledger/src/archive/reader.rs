@@ -140,7 +140,7 @@ fn read_tar(
     sink: &mut dyn Sink,
     progress: &dyn Fn(u64) -> Progress,
 ) -> Result<Contents, Fault> {
-    let mut reading = Reading { name, limits, sink, found: ArchiveParts::default(), unpacked: 0 };
+    let mut reading = EntryReader { name, limits, sink, found: ArchiveParts::default(), unpacked: 0 };
     while let Some((entry, size)) = entry::read(&mut from)? {
         reading.file(&mut from, entry, size)?;
         reading.sink.progress(progress(reading.found.accounts));
@@ -217,7 +217,7 @@ impl ArchiveParts {
     }
 }
 
-struct Reading<'a> {
+struct EntryReader<'a> {
     name: &'a ArchiveName,
     limits: &'a Limits,
     sink: &'a mut dyn Sink,
@@ -225,7 +225,7 @@ struct Reading<'a> {
     unpacked: u64,
 }
 
-impl Reading<'_> {
+impl EntryReader<'_> {
     /// Reads a file and what pads it.
     fn file(&mut self, from: &mut impl Read, entry: Entry, size: u64) -> Result<(), Fault> {
         let most = match entry {

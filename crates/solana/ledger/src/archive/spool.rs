@@ -71,7 +71,7 @@ mod tests {
     use crate::archive::stored_size;
 
     #[test]
-    fn what_was_added_comes_back_and_the_file_goes() {
+    fn added_entries_are_read_and_the_file_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::create(folder.path(), 7).unwrap();
         let accounts: Vec<_> =

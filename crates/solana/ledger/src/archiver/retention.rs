@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_left_goes() {
+    fn remains_of_a_kill_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let whole = name(None, 5);
         for name in ["tmp-snapshot-archive-5.tar.zst", "tmp-snapshot-archive-5.accounts", &whole, "tmp.txt"] {

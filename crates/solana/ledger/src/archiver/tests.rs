@@ -144,9 +144,9 @@ fn accounts_of(ledger: &Ledger) -> BTreeMap<Pubkey, Account> {
 
 /// The accounts that an archive itself holds, removed ones too.
 fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
-    struct Holding(BTreeMap<Pubkey, Account>);
+    struct HeldAccounts(BTreeMap<Pubkey, Account>);
 
-    impl Sink for Holding {
+    impl Sink for HeldAccounts {
         fn account(&mut self, _: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
             assert!(self.0.insert(*key, account).is_none(), "once");
             Ok(())
@@ -157,7 +157,7 @@ fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
 
     let bytes = fs::read(path).unwrap();
     let (len, name) = (bytes.len() as u64, ArchiveName::of_path(path).unwrap());
-    let mut holding = Holding(BTreeMap::new());
+    let mut holding = HeldAccounts(BTreeMap::new());
     archive::read(&bytes[..], len, &name, &Limits::of_packed(len), &mut holding).unwrap();
     holding.0
 }
@@ -285,7 +285,7 @@ fn a_restart_keeps_what_an_archive_needs() {
 }
 
 #[test]
-fn what_is_there_stays_and_a_full_disk_leaves_nothing() {
+fn existing_archive_stays_and_full_disk_leaves_none() {
     let rig = two_epochs();
     let folder = tempfile::tempdir().unwrap();
     let path = rig.write(folder.path()).unwrap();

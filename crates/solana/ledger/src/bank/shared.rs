@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use super::program_runtime::ProgramRuntime;
 use crate::accounts::Accounts;
-use crate::bank_hash::Hashing;
+use crate::bank_hash::BankHasher;
 use crate::notifier::Notifier;
 use crate::status_cache::StatusCache;
 
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) statuses: StatusCache,
     pub(crate) general: Box<dyn ProgramRuntime>,
     pub(crate) transaction_count: AtomicU64,
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: BankHasher,
     pub(crate) tap: Notifier,
     /// Whether blocks may be undone.
     pub(crate) keeps_forks: bool,

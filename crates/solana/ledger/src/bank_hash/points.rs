@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::*;
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::{Hash, Pubkey};
 
-use super::{Hashing, State};
+use super::{BankHasher, State};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::lattice::Lattice;
@@ -55,7 +55,7 @@ impl Points {
     }
 }
 
-impl Hashing {
+impl BankHasher {
     /// Starts to keep points for rewinds, at first that of the newest block. `bytes_max` bounds the bytes kept for
     /// rewinds and for reads of blocks that are not final.
     pub(crate) fn keep_points(&self, bytes_max: usize) {

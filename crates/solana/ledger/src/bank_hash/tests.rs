@@ -35,7 +35,7 @@ fn genesis_has_a_hash() {
 }
 
 #[test]
-fn the_hash_of_a_bank_is_told_to_the_next() {
+fn next_bank_gets_the_parents_hash() {
     let mut chain = Chain::new(&[10_000_000]);
     for _ in 0..5 {
         chain.next_slot();

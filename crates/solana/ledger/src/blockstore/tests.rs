@@ -91,7 +91,7 @@ fn blocks_come_back_now_and_after_reopening() {
 }
 
 #[test]
-fn an_unfinished_slot_goes_on_after_reopening() {
+fn an_unfinished_slot_continues_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
     let data = [data_of(3, 0, 999), data_of(3, 1, 999), data_of(3, 2, 999)];
@@ -138,7 +138,7 @@ fn a_block_knows_where_its_batches_end() {
 }
 
 #[test]
-fn what_a_slot_is_chained_to_is_read_no_further_than_its_first_set() {
+fn chained_root_is_read_from_the_first_set() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = BlockStore::open(dir.path(), config(4)).unwrap();
     let data = [0, 1, 2].map(|number| data_of(3, number, 999));
@@ -160,7 +160,7 @@ fn what_a_slot_is_chained_to_is_read_no_further_than_its_first_set() {
 
 /// One slot is rewritten while the store runs: the dumped version does not return, and the other slots stay.
 #[test]
-fn a_dumped_slot_is_written_anew() {
+fn a_dumped_slot_is_written_again() {
     for scanned in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
@@ -195,7 +195,7 @@ fn a_dumped_slot_is_written_anew() {
 
 /// Slots rewritten after a restart: neither the index nor a scan may bring the old versions back.
 #[test]
-fn discarded_slots_are_written_anew() {
+fn discarded_slots_are_written_again() {
     for scanned in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = BlockStore::open(dir.path(), config(6)).unwrap();
@@ -394,7 +394,7 @@ fn readers_see_whole_blocks_while_they_are_written() {
 }
 
 #[test]
-fn what_the_next_start_needs_is_not_dropped() {
+fn blocks_of_the_next_start_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = BlockStore::open(dir.path(), config(5)).unwrap();
     let reader = store.reader();

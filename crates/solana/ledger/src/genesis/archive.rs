@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agave_adds_is_passed_over() {
+    fn extra_files_of_agave_are_skipped() {
         let (regular, block) = (EntryType::Regular, [7; 700]);
         let packed = archive(&[
             ("rocksdb/", EntryType::Directory, 0, b""),

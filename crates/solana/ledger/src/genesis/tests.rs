@@ -125,7 +125,7 @@ fn theirs() -> TheirConfig {
 }
 
 #[test]
-fn what_the_cluster_writes_is_read() {
+fn genesis_of_the_cluster_is_read() {
     let theirs = theirs();
     let bytes = bincode::serialize(&theirs).unwrap();
     let genesis = Genesis::from_bytes(&bytes).unwrap();
@@ -255,7 +255,7 @@ fn lying_lengths_are_refused_without_memory() {
 }
 
 #[test]
-fn what_cannot_run_here_is_named() {
+fn unsupported_feature_is_named() {
     let refused = |change: fn(&mut TheirConfig)| {
         let mut theirs = theirs();
         change(&mut theirs);
@@ -298,7 +298,7 @@ fn accounts_out_of_order_are_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_told_from_a_missing_one() {
+fn a_damaged_file_is_distinguished_from_a_missing_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GENESIS_NAME);
     let error = Genesis::load(&path).unwrap_err();

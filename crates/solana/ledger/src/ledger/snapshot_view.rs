@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
 use crate::accounts::DELETED_MAX;
-use crate::bank_hash::{Hashes, Hashing};
+use crate::bank_hash::{BankHasher, Hashes};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
 use crate::epochs::Epochs;
@@ -29,7 +29,7 @@ impl Ledger {
         let LoadedSnapshot { accounts, statuses, manifest, .. } = loaded;
         let height = manifest.last().height;
         let features = Arc::new(ActiveFeatures::load(&accounts, manifest.last().slot));
-        let hashing = Hashing::restore(&accounts, manifest.hashes, config.hash_accounts);
+        let hashing = BankHasher::restore(&accounts, manifest.hashes, config.hash_accounts);
         accounts.note_changes();
         let schedule = genesis.config().epoch_schedule();
         let state = State {

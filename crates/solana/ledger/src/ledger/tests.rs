@@ -49,7 +49,7 @@ fn fees_are_halved_and_priority_is_not() {
 }
 
 #[test]
-fn fees_that_nobody_can_take_are_burned() {
+fn uncollectable_fees_are_burned() {
     let mut chain = Chain::new(&[RICH]);
     let total = chain.total_lamports();
     // Too few lamports to create an account.
@@ -65,7 +65,7 @@ fn fees_that_nobody_can_take_are_burned() {
 }
 
 #[test]
-fn accounts_are_read_as_a_commitment_has_them() {
+fn accounts_are_read_at_a_commitment() {
     let mut chain = Chain::new(&[RICH]);
     let commitments = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized];
     let read = |chain: &Chain| {
@@ -104,7 +104,7 @@ fn accounts_are_read_as_a_commitment_has_them() {
 }
 
 #[test]
-fn view_stays_as_it_is_while_the_chain_goes_on() {
+fn view_is_unchanged_while_the_chain_continues() {
     let mut chain = Chain::new(&[]);
     let next = |chain: &mut Chain, slot: u64| {
         chain.ledger.accounts().store(&wallet(0), Account::wallet(1_000_000 + slot));
@@ -121,11 +121,11 @@ fn view_stays_as_it_is_while_the_chain_goes_on() {
     let pinned = ledger.accounts().oldest_era();
     drop(view);
     next(&mut chain, 81);
-    assert!(ledger.accounts().oldest_era() > pinned + 30, "nothing is kept for views that are no more");
+    assert!(ledger.accounts().oldest_era() > pinned + 30, "nothing is kept for dropped views");
 }
 
 #[test]
-fn too_much_to_keep_makes_old_commitments_newer() {
+fn full_history_moves_old_commitments_forward() {
     let mut chain = Chain::new(&[]);
     // Data that is replaced in each slot: nine of ten slots cannot be kept.
     let big = |slot: u64| Account::with_data(1_000 + slot, [9; 32], &vec![slot as u8; 10 << 20]);
@@ -142,7 +142,7 @@ fn too_much_to_keep_makes_old_commitments_newer() {
 }
 
 #[test]
-fn statuses_grow_surer() {
+fn statuses_rise_in_commitment() {
     let mut chain = Chain::new(&[RICH, RICH]);
     let good = chain.txn(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), 1)]);
     let bad = chain.txn(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), 2 * RICH)]);
@@ -197,13 +197,13 @@ fn heights_and_blockhashes_by_commitment() {
         assert!(chain.ledger.is_blockhash_valid_at(&latest.blockhash, level));
     }
     assert!(chain.ledger.is_blockhash_valid(&genesis) && !chain.ledger.is_blockhash_valid(&[9; 32]));
-    // A mark beyond the chain's tip takes effect when the chain gets there.
+    // A commitment mark beyond the chain's tip takes effect when the chain reaches it.
     chain.ledger.mark_stored(1_000);
     assert_eq!(heights(&chain)[1], 40);
 }
 
 #[test]
-fn a_hash_is_valid_by_the_block_of_the_commitment() {
+fn blockhash_validity_depends_on_commitment() {
     use Commitment::*;
     let mut chain = Chain::new(&[RICH]);
     let genesis = *chain.ledger.genesis_hash();
@@ -215,7 +215,7 @@ fn a_hash_is_valid_by_the_block_of_the_commitment() {
     let valid =
         |chain: &Chain, hash| [Processed, Confirmed, Finalized].map(|c| chain.ledger.is_blockhash_valid_at(hash, c));
     assert_eq!(chain.ledger.block_height(Confirmed), 150);
-    assert_eq!(valid(&chain, &genesis), [false, true, true], "what landed by it may not be final yet");
+    assert_eq!(valid(&chain, &genesis), [false, true, true], "transactions with it may not be final yet");
     chain.ledger.mark_stored(151);
     assert_eq!(valid(&chain, &genesis), [false, false, true]);
     let newest = chain.ledger.latest_blockhash(Processed).blockhash;
@@ -224,7 +224,7 @@ fn a_hash_is_valid_by_the_block_of_the_commitment() {
 }
 
 #[test]
-fn a_transaction_lands_until_the_height_that_was_told() {
+fn transaction_lands_until_last_valid_block_height() {
     let mut chain = Chain::new(&[RICH]);
     let latest = chain.ledger.latest_blockhash(Commitment::Processed);
     let early = chain.txn(&wallet(0), &[system::transfer(&wallet(0), &wallet(0), 1)]);
@@ -274,7 +274,7 @@ fn the_node_leads_and_its_stake_counts_from_genesis_on() {
 }
 
 #[test]
-fn what_nodes_have_staked_at_genesis_is_known_without_a_ledger() {
+fn genesis_stakes_are_known_without_a_ledger() {
     use crate::genesis::GenesisConfig;
     // The first two vote with two accounts of one node.
     let accounts =
@@ -317,13 +317,14 @@ fn epochs_turn() {
     let clock = ledger.clock();
     assert_eq!((clock.slot, clock.epoch, clock.leader_schedule_epoch), (32, 1, 2));
     assert_eq!(clock.epoch_start_timestamp, clock.unix_timestamp);
-    // Nobody has voted with a timestamp: 12.8 s of slots less a quarter, each rounded down.
+    // No vote has a timestamp: 12.8 s of slots less a quarter, each rounded down.
     assert_eq!(clock.unix_timestamp, 1_700_000_000 + 12 - 3);
     let counts = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
     assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
     assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
     let sysvar = rewards(&ledger);
-    // Height 33 distributes, in one block; every lamport counts for 1,000 credits; distribution is active.
+    // The rewards are distributed in one block, at height 33. Every lamport counts for 1,000 credits. Distribution is
+    // active.
     assert_eq!((sysvar[0], sysvar[8], sysvar[80]), (33, 1, 1));
     assert_eq!(u128::from_le_bytes(sysvar[48..64].try_into().unwrap()), u128::from(counts) * 1_000);
     let observed = || stakes::Delegation::read(ledger.account(&stake).unwrap().data()).unwrap().credits_observed;
@@ -361,7 +362,7 @@ fn stake_is_active_an_epoch_before_it_leads() {
 }
 
 #[test]
-fn fees_go_to_who_leads() {
+fn fees_go_to_the_leader() {
     use hearth_wire::consts::VOTE_PROGRAM;
     let (ledger, vote, _) = staked();
     let collector = ledger.epoch_stakes(0).unwrap().vote(&vote).unwrap().collector;
@@ -382,7 +383,7 @@ fn fees_go_to_who_leads() {
     assert_eq!((reward.collector, reward.lamports, ledger.balance(&IDENTITY)), (IDENTITY, 2_500, before + 2_500));
 }
 
-/// Four signatures a slot are the target, so that three raise the price: by 500 a slot, down to 5,000 again.
+/// The target is four signatures a slot. Three raise the price by 500 a slot; slots without any lower it to 5,000.
 #[test]
 fn prices_follow_the_signatures_of_the_parent() {
     use crate::genesis::GenesisConfig;
@@ -417,7 +418,7 @@ fn prices_follow_the_signatures_of_the_parent() {
         let ours = make(slot, slot - 1, count);
         assert_eq!((ours, theirs.lamports_per_signature), (price, price), "slot {slot}");
     }
-    // On another fork the price follows from what its own parent had.
+    // On another fork the price follows from the signatures of that fork's parent.
     ledger.rewind(3).unwrap();
     assert_eq!(ledger.blockhashes().last_price(), 6_000);
     assert_eq!(make(20, 3, 0), 6_500);
@@ -450,7 +451,7 @@ fn a_new_builtin_program_counts_as_created() {
 }
 
 #[test]
-fn rent_account_of_genesis_decides_nothing() {
+fn genesis_rent_account_has_no_effect() {
     use crate::genesis::GenesisConfig;
     use hearth_wire::consts::SYSVAR_RENT;
     for data in [&[][..], &[0; 17], &[255; 17]] {

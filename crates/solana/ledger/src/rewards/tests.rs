@@ -279,7 +279,7 @@ fn a_hash_says_which_block_pays_a_stake() {
 }
 
 #[test]
-fn features_say_how_a_commission_is_told() {
+fn features_select_the_commission_field() {
     let all = RewardFeatures::ALL;
     assert_eq!((all.shown_commission(750), all.counted_commission_bps(750)), ((None, None), 750));
     let no_collectors = RewardFeatures { custom_commission_collector: false, ..all };

@@ -31,8 +31,8 @@ pub fn prove(path: &Path, genesis_hash: &Hash) -> Result<(u64, Hash), SnapshotEr
     Ok((manifest.last().slot, manifest.bank_hash()))
 }
 
-/// As [`prove`], for a chain with these hard forks, a slot named as often as it counts: the chain that goes on from the
-/// snapshot must have them and no others. A snapshot of an older version does not say.
+/// Like [`prove`], for a chain with these hard forks; a slot is named as often as it counts. The chain that continues
+/// from the snapshot must have exactly these. A snapshot of an older version does not name its hard forks.
 ///
 /// # Errors
 ///

@@ -87,7 +87,7 @@ fn pay(chain: &mut Chain, n: u64, lamports: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
+fn snapshot_keeps_its_slot_while_the_chain_continues() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);
@@ -139,7 +139,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
 }
 
 #[test]
-fn one_that_fails_is_told_and_the_next_is_taken() {
+fn failure_is_reported_and_the_next_taken() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);
@@ -329,7 +329,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
 }
 
 #[test]
-fn what_others_send_is_held_against_its_own_hash() {
+fn received_snapshot_must_match_its_hash() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);

@@ -1,11 +1,11 @@
 //! undo: removes the entries of undone blocks, so that their transactions may land again.
 //!
-//! reads   the keys of what a block landed
+//! reads   the keys of the transactions that landed in a block
 //! writes  the tables: those entries become free
 //! memory  24 B per transaction of a block that may be undone
 //!
-//! A dead entry is free, but at a lower height it would be alive again. So while blocks may be undone an entry becomes
-//! free only once it is dead for the lowest block that may begin ([`StatusCache::keep_from`]).
+//! An entry whose blockhash has expired is free. At a lower height it would count again. So while blocks may be undone,
+//! an entry becomes free only once it has expired for the lowest block that may begin ([`StatusCache::keep_from`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,7 +45,7 @@ impl StatusCache {
         self.forget_archived(height);
     }
 
-    /// Removes what landed in blocks from height `now` on, which is the height of the next block. The shards are locked
+    /// Removes the entries of blocks from height `now` on; `now` is the height of the next block. The shards are locked
     /// one after the other, so there must be no concurrent claims.
     pub(crate) fn take_back(&self, landed: &LandedKeys, now: u64) {
         if !self.enabled {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_may_land_again_and_nothing_else() {
+    fn only_undone_transactions_may_land_again() {
         let cache = cache();
         let key = |n: u64| MessageKey(u128::from(n) * 0x1234_5678_9abc_def1_1111);
         let kept = land(&cache, (0, 5_000), 10);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dead_above_is_alive_below() {
+    fn expired_entries_count_at_lower_heights() {
         let cache = cache();
         cache.keep_from(160);
         land(&cache, (0, 20_000), 10);
@@ -121,6 +121,6 @@ mod tests {
         let before = cache.memory_bytes();
         cache.keep_from(2_000);
         (2_000..2_010).for_each(|height| drop(land(&cache, (height * 1_000, height * 1_000 + 1_000), height)));
-        assert_eq!(cache.memory_bytes(), before, "what is dead for all makes room");
+        assert_eq!(cache.memory_bytes(), before, "entries that have expired at every height make room");
     }
 }

@@ -95,7 +95,7 @@ fn exit_ends_the_node_after_its_answer() {
 }
 
 #[test]
-fn what_is_no_request_gets_an_error() {
+fn invalid_request_gets_an_error() {
     let (state, _) = state();
     for line in ["{", "exit", "{\"id\":1,}", "\u{0}", &"[".repeat(10_000)] {
         assert_eq!(code(&state, line), PARSE_ERROR, "{line}");

@@ -5,7 +5,7 @@
 //! memory  a chunk; at the end all packets, at most three times [`Limits::bytes`]
 //! drops   nothing by itself: what the queue dropped is counted in the session
 //!
-//! A full disk, or any other error, ends the recording with a line in the log. The node goes on.
+//! A full disk, or any other error, ends the recording with a line in the log. The node continues.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -89,7 +89,7 @@ impl Recorder {
     /// Records what was received and rooted since the last call. Returns whether a limit is reached, or the tap closed.
     ///
     /// # Errors
-    /// The system's: the recording cannot go on.
+    /// The system's: the recording cannot continue.
     pub fn step(&mut self) -> io::Result<bool> {
         // A root depends on packets that are in the queue by now, so that these stand before it.
         let roots = self.new_roots();

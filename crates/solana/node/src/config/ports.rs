@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_at_all_addresses_is_told_where_gossip_is() {
+    fn wildcard_listener_gets_the_gossip_address() {
         let mut config = Config::default();
         (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".parse().unwrap());
         let ports = ClusterPorts::of(&config).unwrap();

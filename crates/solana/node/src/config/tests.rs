@@ -44,24 +44,24 @@ fn every_kind_of_tile_has_its_key_and_its_place() {
 }
 
 #[test]
-fn nothing_is_needed() {
+fn empty_file_is_valid() {
     assert_eq!(load_str("", Path::new("x")).unwrap().config, Config::default());
 }
 
 #[test]
-fn the_nearest_name_was_meant_whatever_it_is() {
+fn nearest_key_or_table_is_suggested() {
     let tables = ["lanes".to_owned()];
     let of_key = |key: &str, name, is_table| meant(&[key.to_owned()], &tables, name, is_table);
     let meant = |name, is_table| of_key("links", name, is_table);
-    assert_eq!(meant("linkes", false).as_deref(), Some("`links`"), "one letter, and two of the table's");
-    assert_eq!(meant("linkes", true).as_deref(), Some("the table `[lanes]`"), "a table is no key");
-    assert_eq!(meant("lankes", false).as_deref(), Some("the table `[lanes]`"), "one letter, and two of the key's");
-    assert_eq!(of_key("lines", "lunes", false).as_deref(), Some("the table `[lanes]`"), "both are as near");
+    assert_eq!(meant("linkes", false).as_deref(), Some("`links`"), "`links` differs by one letter, the table by two");
+    assert_eq!(meant("linkes", true).as_deref(), Some("the table `[lanes]`"), "a key is not suggested for a table");
+    assert_eq!(meant("lankes", false).as_deref(), Some("the table `[lanes]`"), "the table is one letter nearer");
+    assert_eq!(of_key("lines", "lunes", false).as_deref(), Some("the table `[lanes]`"), "both differ by one letter");
     assert_eq!(meant("nonsense", false), None);
 }
 
 #[test]
-fn a_mistake_names_line_key_and_what_was_meant() {
+fn mistake_names_line_key_and_suggestion() {
     let said = error("[layout]\naffinity = \"auto\"\nverfy_tile_count = 3\n");
     assert_eq!(said, "my.toml:3: unknown key `layout.verfy_tile_count`; did you mean `layout.verify_tile_count`?");
     let said = error("\n[layuot]\nnet_tile_count = 1\n");
@@ -133,7 +133,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
 }
 
 #[test]
-fn keys_of_a_list_for_a_table_are_looked_at() {
+fn keys_of_a_list_for_a_table_are_checked() {
     let said = error("[[rpc]]\nport = \"many\"\nprot = 1\n");
     let header = "my.toml:1: `rpc`: invalid type, expected a table: `[rpc]`";
     for part in [header, "my.toml:2: `rpc.port`: invalid type", "my.toml:3: unknown key `rpc.prot`"] {
@@ -142,7 +142,7 @@ fn keys_of_a_list_for_a_table_are_looked_at() {
 }
 
 #[test]
-fn what_is_set_twice_is_told_with_both_lines_and_which_to_change() {
+fn duplicate_key_names_both_lines_and_the_correction() {
     for (text, expected) in [
         ("[rpc]\nport = 8899\nport = 1\n", "my.toml:3: `rpc.port` is set in line 2 and again in line 3: keep one"),
         (
@@ -168,7 +168,7 @@ fn what_is_set_twice_is_told_with_both_lines_and_which_to_change() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_listed_at_once() {
     let text = "name = \"a/b\"\n[layuot]\nnet_tile_count = 1\n[rpc]\nport = \"many\"\nbind_adress = \"::1\"\n\
         [development]\nslots = \"never\"\n[tiles.pack]\nmax_pending_transactions = 0\nschedule_strategy = 7\n";
     let said = error(text);
@@ -196,7 +196,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn a_chain_that_cannot_be_is_refused_before_it_begins() {
+fn impossible_genesis_parameters_are_refused() {
     let genesis = |line: &str| error(&format!("[development.genesis]\n{line}\n"));
     for (line, expected) in [
         ("ticks_per_slot = 1", "`development.genesis.ticks_per_slot`: must be from 2 to 255"),
@@ -237,7 +237,7 @@ fn two_listeners_on_one_port_are_refused() {
 }
 
 #[test]
-fn an_address_that_nobody_reaches_is_refused() {
+fn unreachable_address_is_refused() {
     for wrong in ["::1", "localhost", "", "127.0.0.1:8001"] {
         let said = error(&format!("[gossip]\nbind_address = \"{wrong}\"\n"));
         assert_eq!(said, format!("my.toml:2: `gossip.bind_address`: `{wrong}` is no IPv4 address"));
@@ -266,7 +266,7 @@ fn each_wrong_value_of_a_list_is_named() {
 }
 
 #[test]
-fn a_file_of_the_reports_loads_as_it_is() {
+fn published_bench_file_loads_unchanged() {
     // The keys of a published bench configuration for a 32-core machine.
     let text = r#"
         [ledger]
@@ -312,7 +312,7 @@ fn the_older_name_of_an_affinity_is_accepted() {
 }
 
 #[test]
-fn archives_have_intervals_that_fit() {
+fn archive_intervals_must_fit_each_other() {
     let said = error("[snapshots]\nwrite_archives = true\nincremental_snapshot_interval_slots = 1000\n");
     assert!(said.contains("must be less than full_snapshot_interval_slots, 1000, or 0: none"), "{said}");
     let said = error("[snapshots]\nwrite_archives = true\nenabled = false\n");

@@ -79,7 +79,7 @@ mod tests {
     const ONE: &str = "11111111111111111111111111111112";
 
     #[test]
-    fn one_is_read_or_it_is_said_what_was_meant() {
+    fn value_is_read_or_a_suggestion_made() {
         let parse = |text: &str| text.parse::<Validator>();
         let why = parse(&format!(" {ONE}  {ONE}0 7")).unwrap_err();
         assert!(matches!(why, ValidatorError::Address(_)), "no digit of base 58");

@@ -154,7 +154,8 @@ fn ticks(text: &str) -> Result<u64, String> {
 }
 
 fn slot_ms(text: &str) -> Result<u64, String> {
-    let refused = format!("it must be 1 to {SLOT_MS_MOST} milliseconds; slots that come with work: --slots-on-demand");
+    let refused =
+        format!("it must be 1 to {SLOT_MS_MOST} milliseconds; for slots that start with work, use --slots-on-demand");
     from(text, 1, "milliseconds").ok().filter(|ms| *ms <= SLOT_MS_MOST).ok_or(refused)
 }
 

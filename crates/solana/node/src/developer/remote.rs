@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confirmed_is_cloned() {
+    fn confirmed_account_is_cloned() {
         let (url, requests) = node("{\"value\":null}");
         assert_eq!(account(&url, &[7; 32]), Ok(None));
         let request = requests.recv().unwrap();

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn mistake_is_named() {
         for (text, why) in [
             (format!("{A}:\n  balance: x\n  owner: {A}\n  data: ~\n  executable: false\n"), "no whole number"),
             (format!("{A}:\n  balance: 1\n  data: ~\n  executable: false\n"), "has no `owner`"),

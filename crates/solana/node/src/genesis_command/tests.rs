@@ -103,7 +103,7 @@ fn every_feature_is_active_but_those_left_out() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn impossible_values_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let (one, loader) = (key(1), key(5));
     for (options, part) in [

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_is_told() {
+    fn the_chain_is_reported() {
         let (listener, address) = listen();
         let server = EchoServer::start(listener, 4_711).unwrap();
         // An invalid call does not affect the next.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_that_say_nothing_hold_nobody_up() {
+    fn silent_callers_delay_no_other() {
         let (listener, address) = listen();
         // The time limit is longer than the test waits.
         let server = EchoServer::with_patience(listener, 4_711, 10 * hearth_testkit::PATIENCE).unwrap();

@@ -45,22 +45,22 @@ use trust::Trust;
 
 pub use archives::ArchiveUrl;
 
-/// Failed snapshots after which a node is asked for none: any node may announce one after the other.
+/// After this many failed snapshots, none is requested from that node: a node may announce any number of them.
 const TRIES_MAX: usize = 10;
-/// Interval of progress reports while nobody answers.
+/// Interval of progress reports while no node answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a peer to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum size of a packed genesis in bytes: of one that does not get smaller.
+/// Maximum size of a packed genesis in bytes: data that does not compress.
 const ARCHIVE_MAX: u64 = GENESIS_BYTES_MAX + (64 << 20);
 /// Maximum size of a snapshot in bytes.
 const SNAPSHOT_MAX: u64 = 256 << 30;
 /// How long to wait for an announcement of a snapshot.
 const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
-/// The same if a node is known to have one: gossip pulls only a part of all values at a time, so it may take a while
-/// until its vouchers are heard.
+/// The same if a node is known to have a snapshot: gossip pulls only a part of all values at a time, so the vouchers'
+/// values may take a while to arrive.
 const PROMISED_FOR: Duration = Duration::from_secs(20);
 /// Minimum average rate of a download in bytes per second.
 const SLOWEST: u64 = 64 << 10;
@@ -118,10 +118,10 @@ pub enum JoinError {
         theirs: u16,
         /// The expected shred version.
         expected: u16,
-        /// The keys that it follows from.
+        /// The configuration keys that determine it.
         key: &'static str,
     },
-    /// The configured genesis hash is none.
+    /// The configured genesis hash is not a hash.
     #[error("consensus.expected_genesis_hash: `{0}` is not a hash in base58")]
     ExpectedGenesis(String),
     /// The folder has another genesis than the operator named.
@@ -153,7 +153,7 @@ pub enum JoinError {
          them (snapshots.known_validators, --known-validator)"
     )]
     NoKnownValidators,
-    /// The configured URL of a snapshot is none.
+    /// The configured URL of a snapshot is invalid.
     #[error("snapshots.url: {0}")]
     SnapshotUrl(String),
     /// The snapshot that the operator named cannot be taken.
@@ -355,7 +355,7 @@ impl Joiner<'_> {
             let Some((newest, rpc)) = vouched.or_else(unvouched).and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
             };
-            // Whose word is enough for the one is so for the other.
+            // If no full snapshot is vouched for, the incremental one needs no vouchers either.
             let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&offers, &newest);
             let wanted = AnnouncedSnapshot { incremental: newest.incremental.filter(takes), ..newest };
             note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
@@ -372,7 +372,7 @@ impl Joiner<'_> {
         })?
     }
 
-    /// Downloads the archives of the cluster's that a node announces or, if it has none, our own snapshot.
+    /// Downloads the archives that a node announces in the cluster's format or, if it has none, Hearth's own snapshot.
     fn fetch_state(
         &self,
         peer: (SocketAddrV4, &AnnouncedSnapshot),
@@ -385,14 +385,14 @@ impl Joiner<'_> {
         fetch_snapshot(peer, snapshots, (genesis.hash(), self.hard_forks), self.stop)
     }
 
-    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake; reports what becomes of it.
+    /// Decides whether to take a snapshot whose vouchers hold only `part` per cent of the stake, and reports it.
     fn unvouched(&self, trust: &Trust, (found, part): (AnnouncedSnapshot, u128)) -> Option<AnnouncedSnapshot> {
         let (taken, notice) = trust.unvouched((found, part), self.takes_unvouched);
         note(format_args!("notice: {notice}"));
         taken
     }
 
-    /// Whether another node announces a snapshot by its RPC, which gossip will then carry too.
+    /// Whether another node's RPC names a snapshot; its announcement in gossip will then follow.
     fn is_promised(&self, scout: &Scout, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
         let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
         let counts = |node: &ClusterNode| self.known.is_empty() || self.known.contains(&node.identity);
@@ -406,8 +406,7 @@ impl Joiner<'_> {
     }
 }
 
-/// Whether a node is not asked for this snapshot any more: it failed, or the node did so often that another
-/// announcement does not help it.
+/// Whether this snapshot is not requested any more: it has failed, or [`TRIES_MAX`] snapshots of its node have.
 fn is_given_up(failed: &[AnnouncedSnapshot], it: &AnnouncedSnapshot) -> bool {
     failed.contains(it) || failed.iter().filter(|other| other.identity == it.identity).count() >= TRIES_MAX
 }
@@ -473,7 +472,7 @@ struct WantedGenesis<'a> {
 }
 
 impl WantedGenesis<'_> {
-    /// Fails if a genesis is another.
+    /// Fails if `genesis` is not the wanted one.
     fn check(&self, genesis: &Genesis) -> Result<(), Fetch> {
         if let Some(expected) = self.genesis.filter(|expected| expected != genesis.hash()) {
             let (found, expected) = (encode_32(genesis.hash()), encode_32(&expected));
@@ -490,7 +489,7 @@ impl WantedGenesis<'_> {
     }
 }
 
-/// Downloads a genesis and what the peer knows beside it, and keeps them if they are what is wanted.
+/// Downloads a genesis, and `chain.json` if the peer has it. Keeps both if the genesis is the wanted one.
 fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &WantedGenesis<'_>, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
@@ -502,7 +501,7 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &WantedGenesis<'_>, st
         let bytes = unpack(packed, GENESIS_BYTES_MAX).map_err(Fetch::Peer)?;
         let genesis = Genesis::from_bytes(&bytes).map_err(|why| Fetch::Peer(format!("{GENESIS_NAME}: {why}")))?;
         wanted.check(&genesis)?;
-        // Only a node of this program has it, and only it knows of a later start.
+        // Only Hearth nodes have this file. It says if the chain began later than at slot 0.
         let chain = joining.join(CHAIN_NAME);
         let chain = match download_if_there(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop)? {
             true => {
@@ -534,7 +533,7 @@ fn fetch_snapshot(
     stop: &StopSignal,
 ) -> Result<(), Fetch> {
     let AnnouncedSnapshot { slot, hash, .. } = served;
-    // In the folder where it stays: a file is not renamed into another file system.
+    // Downloads into the folder where the file stays: a rename cannot cross file systems.
     let joining = snapshots.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
@@ -569,7 +568,7 @@ fn download_if_there(peer: SocketAddr, path: &str, to: &Path, size_max: u64, sto
     let answer = answer.map_err(|error| failed(&http::why(&error)))?;
     match answer.status().as_u16() {
         200 => {}
-        // Both programs answer so where they have no file of that name.
+        // Agave and Hearth both answer so if they have no file of that name.
         404 | 405 => return Ok(false),
         status => return Err(failed(&format!("HTTP status {status}"))),
     }
@@ -641,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_fails_again_and_again_is_left() {
+    fn peer_is_given_up_after_repeated_failures() {
         let of = |node: u8, slot: u64| {
             let identity = [node; 32];
             AnnouncedSnapshot { identity, rpc: None, slot, hash: [2; 32], incremental: None }
@@ -654,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_whose_snapshot_is_none_is_left() {
+    fn invalid_snapshot_is_refused_and_removed() {
         let garbage = [&b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n"[..], &[7; 64]].concat();
         let tera = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", SNAPSHOT_MAX + 1);
         let many = [&b"HTTP/1.1 200 OK\r\n"[..], b"a: b\r\n".repeat(200).as_slice(), b"\r\n"].concat();
@@ -722,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn a_genesis_is_taken_with_what_is_known_beside_it() {
+    fn genesis_is_taken_with_chain_json() {
         let (there, here, agave) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let genesis = began(1_000);
@@ -741,7 +740,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_whose_genesis_is_another_is_left() {
+    fn other_genesis_is_refused_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let genesis = began(0);
         let version = genesis.shred_version();

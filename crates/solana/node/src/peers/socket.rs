@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_lost_and_the_rest_comes_in_batches() {
+    fn excess_datagrams_are_lost_and_others_batched() {
         let mut socket = bound(&PeerLinks::default());
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (to, mut sent) = (socket.socket.local_addr(), 0u64);

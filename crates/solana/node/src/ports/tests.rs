@@ -52,7 +52,7 @@ fn nodes_that_start_together_get_ports_of_their_own() {
 }
 
 #[test]
-fn only_ports_that_moved_are_said() {
+fn only_ports_that_moved_are_reported() {
     // The metrics' default port is in use, here or by another process.
     let _taken = TcpListener::bind(Ports::of(&Config::default()).metrics);
     let mut config = any();

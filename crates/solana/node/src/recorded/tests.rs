@@ -151,7 +151,7 @@ fn altered(alter: impl FnOnce(&mut Block)) -> Difference {
 }
 
 #[test]
-fn what_differs_is_named() {
+fn difference_is_named() {
     let block = |alter: fn(&mut Block), what: &str| {
         let found = altered(alter);
         assert_eq!((found.slot, &found.transaction), (2, &None), "{found}");

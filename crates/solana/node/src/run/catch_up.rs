@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_said_once() {
+    fn the_end_is_reported_once() {
         hearth_command::output::take_notes();
         let mut catch_up = CatchUp::new(7);
         for slots in [(7, 7), (7, 100), (98, 100), (99, 101)] {

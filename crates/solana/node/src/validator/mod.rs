@@ -5,8 +5,8 @@
 //! drops   nothing: an option that cannot be applied is an error that names it, and nothing has been started
 //! source  `agave-validator` 4.2.2; `docs/validator.md` lists its options one by one
 //!
-//! The node is that of [`crate::run`], with two things more: the socket of [`crate::admin`], and ports that do not move
-//! when others use them, since operators open them in firewalls.
+//! The node is that of [`crate::run`] with two differences. It has the socket of [`crate::admin`]. Its ports do not
+//! move when other programs use them, since operators open them in firewalls.
 
 mod authorized_voter;
 mod contact_info;
@@ -162,7 +162,7 @@ pub enum ValidatorError {
     /// The node does not answer on its admin socket.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// The same, and others run.
+    /// The node does not answer on its admin socket, but other nodes run.
     #[error("{why}; these nodes run on this machine: {}", running.join(", "))]
     OtherNode {
         /// Why the node does not answer.
@@ -174,9 +174,9 @@ pub enum ValidatorError {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The node's start is not complete.
-    #[error("the node does not run yet: its start is at the stage {0}; with --force `exit` ends it all the same")]
+    #[error("the node does not run yet: its start is at the stage {0}; `exit --force` ends it anyway")]
     Starting(String),
-    /// The node's answer is not what Agave's methods answer.
+    /// The node's answer does not have the form of Agave's methods.
     #[error("{method}: the node answers {answer}")]
     Garbled {
         /// The method.
@@ -238,7 +238,7 @@ impl NodeSelector {
         Ok(loaded)
     }
 
-    /// Names the nodes that run if the one that was meant does not.
+    /// Adds the names of the nodes that run to the error, if the selected node does not run.
     fn with_running(&self, why: ValidatorError) -> ValidatorError {
         let ValidatorError::Admin(why @ AdminError::NoNode { .. }) = why else { return why };
         let running = self.load().map(|loaded| LocalNode::of(&loaded.config).running()).unwrap_or_default();
@@ -305,7 +305,7 @@ fn checked(config: &Config) -> Result<(), ValidatorError> {
     })
 }
 
-/// Fails if the folder's chain is not the one that the operator named, or there is none and no cluster has one either.
+/// Fails if the folder's chain is not the one that the operator named, or if there is neither a chain nor a cluster.
 /// The shred version of a chain that is in a cluster is checked when the node joins.
 fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
     let failed = |why: BootError| ValidatorError::Run(why.into());
@@ -315,7 +315,7 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
             false => Err(ValidatorError::NoGenesis { folder: folder.to_owned() }),
         };
     }
-    // The start says what is wrong with a damaged one.
+    // The start reports a damaged chain.
     let Ok(genesis) = Genesis::load(&folder.join(GENESIS_NAME)) else { return Ok(()) };
     let other = |why: JoinError| failed(why.into());
     let own = *genesis.hash();
@@ -336,8 +336,8 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
     }
 }
 
-/// Removes a folder that was made for a cluster in which the node is not: the key in it was made a moment ago, and
-/// nobody knows it. Anything else that is there stays.
+/// Removes a folder that was made for a cluster that turned out to be another one. The key in it is a moment old and
+/// has no stake. A folder with any other file stays.
 fn forget(folder: &Path) {
     let _ = fs::remove_file(folder.join("identity.json"));
     let _ = fs::remove_dir(folder);

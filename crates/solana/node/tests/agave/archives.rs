@@ -68,7 +68,7 @@ fn a_ledger_from_an_archive_follows_the_cluster() {
 }
 
 #[test]
-fn what_landed_before_an_archive_does_not_land_again() {
+fn transaction_before_an_archive_lands_only_once() {
     for (chain, full, newer) in CHAINS {
         let recorded = recorded(chain);
         for (slot, full, incremental, _) in states((full, newer)) {

@@ -35,7 +35,7 @@ use crate::links::{
 };
 
 hearth_tile::counters! {
-    /// What bank counts.
+    /// The counters of bank.
     pub struct Counters {
         /// Microblocks executed by the bank.
         microblocks: Counter,
@@ -80,7 +80,7 @@ const HASHED_IN_TURN: usize = 128;
 /// eight microblocks of transfers or fewer of programs.
 const UNITS_IN_TURN: u64 = 1_000_000;
 
-/// What a bank tile is built from.
+/// The configuration of a bank tile.
 #[derive(Clone)]
 pub struct Config {
     /// Shared by all banks, poh, store and the RPC.

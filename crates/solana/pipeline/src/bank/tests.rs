@@ -33,7 +33,7 @@ fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
 }
 
 #[test]
-fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
+fn landed_go_to_poh_and_drops_are_reported() {
     let (ledger, fates) = (ledger(), Arc::new(DropTable::new(100, 7)));
     let mut rig = Rig::<Bank>::new(
         Config { ledger: ledger.clone(), recording: None, drops: DropLog::new(fates.clone()) },

@@ -18,7 +18,7 @@ use hearth_wire::transfer::{TRANSFER_SIZE, TransferTemplate};
 use crate::links::BENCHG_BENCHS;
 
 hearth_tile::counters! {
-    /// What benchg counts.
+    /// The counters of benchg.
     pub struct Counters {
         /// Transfers signed to be sent.
         signed: Counter,
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_ahead_is_sent_once() {
+    fn presigned_transfer_is_sent_once() {
         let config = Config { presign: 100, ..config(4) };
         let mut rig = rig(config.clone());
         config.control.set(Phase::Presign);

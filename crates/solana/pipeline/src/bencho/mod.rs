@@ -17,7 +17,7 @@ use crate::links::BENCHO_BENCHG;
 use http::{Answer, HttpClient};
 
 hearth_tile::counters! {
-    /// What bencho counts.
+    /// The counters of bencho.
     pub struct Counters {
         /// Answers of the RPC about the progress of the chain.
         answers: Counter,

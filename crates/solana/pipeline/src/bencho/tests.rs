@@ -220,7 +220,7 @@ fn a_server_that_is_not_there_costs_two_failures_a_second() {
 
 /// The server's connection queue is full: the tile continues, checks again soon, and finally gives up.
 #[test]
-fn a_connection_that_is_not_made_holds_nobody_up() {
+fn pending_connection_delays_no_other() {
     let mut world = World::new();
     let addr = world.listener.local_addr().unwrap();
     let mut others = vec![];
@@ -244,7 +244,7 @@ fn a_connection_that_is_not_made_holds_nobody_up() {
 }
 
 #[test]
-fn nobody_listening_to_the_samples_is_no_fault() {
+fn missing_reader_of_samples_is_no_fault() {
     let mut world = World::new();
     world.samples = channel().1;
     for _ in 0..2 {

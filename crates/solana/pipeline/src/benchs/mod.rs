@@ -16,7 +16,7 @@ use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll,
 use crate::links::{OUTGOING_MTU, TXN_MTU};
 
 hearth_tile::counters! {
-    /// What benchs counts.
+    /// The counters of benchs.
     pub struct Counters {
         /// Transactions accepted by the transport.
         sent: Counter,

@@ -19,7 +19,7 @@ use crate::links::{AGAIN, DEDUP_PACK};
 use crate::tag_cache::TagCache;
 
 hearth_tile::counters! {
-    /// What dedup counts.
+    /// The counters of dedup.
     pub struct Counters {
         /// Transactions passed on to pack.
         forwarded: Counter,
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_again_passes() {
+    fn resent_transaction_passes() {
         let mut rig = rig(100);
         for control in [0, AGAIN, 0] {
             rig.give_control("verify_dedup:0", 7, control, b"one");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_after_two_seconds_passes() {
+    fn duplicate_passes_after_two_seconds() {
         let mut rig = rig(100);
         rig.give("verify_dedup:0", 7, b"one");
         // An idle tile wakes this often.

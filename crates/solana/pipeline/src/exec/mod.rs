@@ -27,7 +27,7 @@ use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile};
 use crate::links::{EXEC_REPLAY, MICROBLOCK_MTU, MORE, REPLAY_EXEC};
 
 hearth_tile::counters! {
-    /// What exec counts.
+    /// The counters of exec.
     pub struct Counters {
         /// Orders of replay that were done.
         orders: Counter,
@@ -42,7 +42,7 @@ hearth_tile::counters! {
     }
 }
 
-/// What an exec tile is built from.
+/// The configuration of an exec tile.
 pub struct Config {
     /// Shared with banks, poh, store and the RPC.
     pub ledger: Arc<Ledger>,

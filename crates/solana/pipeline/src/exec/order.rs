@@ -29,7 +29,7 @@ pub enum Work {
     Execute {
         /// Where the transactions' bytes are.
         txns: Vec<TransactionRange>,
-        /// Whether the block was executed before: its signatures are verified, and nobody asks for its costs.
+        /// Whether the block was executed before: then its signatures are verified, and its costs are not needed.
         is_known: bool,
         /// Whether to report the history.
         records: bool,

@@ -20,7 +20,7 @@ const STEP_TXNS: usize = 32;
 /// Hashes per step: about a quarter of a millisecond.
 const STEP_HASHES: u64 = 4_096;
 
-/// What a worker is built from.
+/// The configuration of a worker.
 #[derive(Clone)]
 pub struct WorkerConfig {
     /// Memory in bytes for the tables of keys that sign repeatedly.

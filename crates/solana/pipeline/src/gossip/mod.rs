@@ -76,7 +76,7 @@ pub fn bytes_max(config: &protocol::Config) -> u64 {
     config.bytes_max() + READERS * nodes * announcer::PEER_BYTES + 8 * (WHOLE_MAX + DUPLICATES_MAX) as u64
 }
 
-/// What gossip is built from.
+/// The configuration of gossip.
 #[derive(Clone)]
 pub struct Config {
     /// Entrypoints and limits of the tables.

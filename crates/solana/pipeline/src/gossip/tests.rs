@@ -264,7 +264,7 @@ fn archives_are_announced() {
 }
 
 #[test]
-fn it_sleeps_until_something_is_due() {
+fn tile_sleeps_until_work_is_due() {
     let mut node = Node::new(0);
     for _ in 0..200 {
         node.rig.run();

@@ -2,7 +2,7 @@
 //!
 //! reads   messages
 //! writes  messages
-//! memory  the link's
+//! memory  none beyond the link's
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

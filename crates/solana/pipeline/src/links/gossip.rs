@@ -41,7 +41,7 @@ pub enum TowerNews<'a> {
     Vote(&'a [u8]),
     /// Slots that another node has completely.
     Slots(Pubkey, NearSlots),
-    /// This slot's leader was proved to have made two blocks.
+    /// A proof shows that this slot's leader made two blocks.
     Duplicate(u64),
     /// Another process that started later uses this node's key.
     Double,

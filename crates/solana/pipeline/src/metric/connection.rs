@@ -95,7 +95,7 @@ impl Connection {
     }
 }
 
-/// Refuses a surplus connection with a 503, as far as the socket takes it at once, and closes it.
+/// Sends a surplus connection as much of a 503 as its socket accepts at once, and closes it.
 pub fn refuse_at_once(mut stream: TcpStream) {
     // Read a request that has already arrived: unread bytes would turn the close into a reset, which overtakes the
     // response. A peer that disconnected needs none.

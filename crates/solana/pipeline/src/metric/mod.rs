@@ -31,7 +31,7 @@ use pace::WorkDebt;
 use text::Template;
 
 hearth_tile::counters! {
-    /// What metric counts.
+    /// The counters of metric.
     pub struct Counters {
         /// Requests answered with metrics.
         scrapes: Counter,

@@ -68,7 +68,7 @@ mod tests {
         }
     }
     #[test]
-    fn who_was_away_during_a_turn_does_not_pay_for_it() {
+    fn preempted_turn_costs_nothing() {
         let (mut pace, mut now) = (WorkDebt::default(), 7_000_000_000);
         for _ in 0..3 {
             assert!(pace.may_work(now));

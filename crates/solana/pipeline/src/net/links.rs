@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_again_when_it_changes_and_a_bad_one_is_said() {
+    fn a_file_is_read_again_when_it_changes_and_a_bad_one_is_reported() {
         let folder = std::env::temp_dir().join(format!("hearth-links-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let config = LinksConfig { file: folder.join("links.toml"), own: Ipv4Addr::new(127, 0, 0, 2) };

@@ -35,7 +35,7 @@ use links::{LinksConfig, LinksWatch};
 pub use routes::Routes;
 
 hearth_tile::counters! {
-    /// What net counts.
+    /// The counters of net.
     pub struct Counters {
         /// Datagrams received from the sockets.
         received: Counter,

@@ -220,7 +220,7 @@ fn flows_spread_evenly() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
+fn refused_datagram_is_counted_and_stops_no_other() {
     let mut rig = rig(&[NET_QUIC]);
     let receiver = sender();
     let far: SocketAddr = "[::1]:9".parse().unwrap();
@@ -268,7 +268,7 @@ fn a_port_in_use_is_named() {
 
 /// Bytes by peer add up to the tile's bytes, and to what the link carries.
 #[test]
-fn bytes_are_told_by_peer_in_both_directions() {
+fn bytes_are_reported_by_peer_in_both_directions() {
     let mut rig = rig(&[NET_QUIC]);
     let to = addr(&mut rig, PortKind::Quic);
     let senders = [sender(), sender(), sender()];

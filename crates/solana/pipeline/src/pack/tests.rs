@@ -109,7 +109,7 @@ fn transactions_become_microblocks_that_do_not_conflict() {
 }
 
 #[test]
-fn who_pays_more_for_its_cost_goes_first() {
+fn higher_reward_per_cost_goes_first() {
     let mut rig = rig(small());
     let pays = |from, price| transfer(from, from + 100, &[SetComputeUnitPrice(price)]);
     let txns = [pays(1, 10_000), pays(2, 3_000_000), pays(3, 500_000)];
@@ -200,7 +200,7 @@ fn a_bank_gets_no_more_than_it_can_have() {
 }
 
 #[test]
-fn a_full_pool_holds_its_producers_back_where_it_is_told_to() {
+fn full_pool_blocks_producers_if_configured() {
     let mut rig = rig(Config { capacity: 2, hold_when_full: true, ..small() });
     for tag in 1..6 {
         give(&mut rig, tag, &transfer(9, 20 + tag as u8, &[]));
@@ -248,7 +248,7 @@ fn partial_microblock_waits_after_the_last() {
 }
 
 #[test]
-fn what_is_dropped_is_counted() {
+fn drops_are_counted() {
     let mut rig = rig(Config { capacity: 2, ..small() });
     begin(&mut rig, 5);
     let price = SetComputeUnitPrice(1_000_000);
@@ -289,7 +289,7 @@ fn slots(rig: &mut Rig<Pack>, slots: std::ops::RangeInclusive<u64>) -> Counters 
 }
 
 #[test]
-fn what_names_a_blockhash_out_of_the_window_expires() {
+fn old_blockhash_expires() {
     let mut rig = rig(small());
     begin(&mut rig, 1);
     // It holds account 9 to the end, so all others stay in the pool.

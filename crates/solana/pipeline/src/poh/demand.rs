@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_chain_may_be_told_to_go_on_now_and_then() {
+    fn idle_chain_may_make_slots_at_intervals() {
         let mut demand = Demand::new(OnDemand { idle_ns: Some(10 * MS) }, 1, 0);
         demand.ended(5 * MS);
         assert_eq!(demand.begin(at(9, 9, 1), 14 * MS), Err(Some(15 * MS)));

@@ -57,7 +57,7 @@ pub use leader_control::{LeaderAnswer, LeaderOrder, Parent};
 const HASHES_PER_STEP: u64 = 256;
 
 hearth_tile::counters! {
-    /// What poh counts.
+    /// The counters of poh.
     pub struct Counters {
         /// Ticks that the chain has emitted.
         ticks: Counter,

@@ -301,7 +301,7 @@ fn the_chain_verifies() {
 }
 
 #[test]
-fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
+fn cluster_slot_begins_on_command() {
     let (mut rig, ledger) = rig_in_cluster();
     rig.run();
     rig.advance(2 * SLOT);

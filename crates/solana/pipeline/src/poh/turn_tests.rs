@@ -65,7 +65,7 @@ fn check(hashes_per_tick: Option<u64>, entries: &[Entry]) {
 }
 
 #[test]
-fn what_a_slot_skips_comes_first() {
+fn skipped_ticks_come_first() {
     for hashes in [None, Some(2), Some(700)] {
         // Before anything is hashed ahead, in the middle of it, just in time, and long after its time.
         for waited_ns in [0, SLOT_NS / 3, 2 * SLOT_NS, 5 * SLOT_NS + 17] {

@@ -29,7 +29,7 @@ use crate::links::{
 macro_rules! with_server_counters {
     ($($(#[doc = $help:literal])+ $field:ident,)*) => {
         hearth_tile::counters! {
-            /// What quic counts.
+            /// The counters of quic.
             pub struct Counters {
                 /// Transactions passed on to verify.
                 forwarded: Counter,

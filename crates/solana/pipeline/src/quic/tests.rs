@@ -140,7 +140,7 @@ fn stakes_of_the_epoch_come_in_pieces() {
 }
 
 #[test]
-fn a_verify_tile_that_does_not_read_holds_up_nobody() {
+fn stalled_verify_tile_delays_no_other() {
     let (mut world, mut got) = (World::new(), vec![]);
     world.send(0..1000, |world| {
         got.extend(world.take(0));
@@ -264,7 +264,7 @@ fn plain_udp_passes_and_its_drops_are_counted() {
 /// Random bytes, truncated and corrupted handshakes: all are counted, none is an error, and an honest client still gets
 /// through.
 #[test]
-fn garbage_is_counted_and_disturbs_nobody() {
+fn garbage_is_counted_and_disturbs_none() {
     let mut world = World::new();
     let (mut random, mut buffer) = (fastrand::Rng::with_seed(7), vec![]);
     let mut stranger = Client::new(ClientConfig::local(), None, &[5; 32]).unwrap();

@@ -52,7 +52,7 @@ use nonce::NonceKey;
 use request_plan::{AGAIN_NS, KnownSlots, SLOTS_LOOKED_AT, SLOTS_WANTED, highest_accepted};
 
 hearth_tile::counters! {
-    /// What repair counts.
+    /// The counters of repair.
     pub struct Counters {
         /// Requests for shreds that are missing.
         requests: Counter,
@@ -113,7 +113,7 @@ const UNSIGNED_MAX: usize = 64;
 /// Maximum requests not yet due for repetition: for each look within [`AGAIN_NS`], as many as may wait for a signature.
 const REQUESTS_MAX: usize = UNSIGNED_MAX * (AGAIN_NS / LOOK_NS) as usize;
 
-/// What repair is built from.
+/// The configuration of repair.
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.

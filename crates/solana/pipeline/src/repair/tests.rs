@@ -225,7 +225,7 @@ fn requests_bear_the_time_on_the_wall() {
 }
 
 #[test]
-fn nobody_is_asked_that_gossip_has_forgotten() {
+fn node_forgotten_by_gossip_is_not_asked() {
     let mut bench = Bench::new();
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
     assert_eq!(bench.wanted_after(LOOK).len(), 1);
@@ -366,7 +366,7 @@ fn tower_gets_the_hashes_it_asked_for() {
 }
 
 #[test]
-fn hashes_that_nobody_asked_for_are_dropped() {
+fn unsolicited_hashes_are_dropped() {
     let mut bench = Bench::new();
     let nonce = bench.ask_ancestors(9);
     let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();

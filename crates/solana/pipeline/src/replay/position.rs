@@ -33,7 +33,7 @@ use crate::tower::{Blocks, Command, Event, FrozenBlock, SLOTS_MAX, Start, Stored
 pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
 
 hearth_tile::counters! {
-    /// What replay counts.
+    /// The counters of replay.
     pub struct Counters {
         /// Blocks of others that were executed.
         executed_blocks: Counter,

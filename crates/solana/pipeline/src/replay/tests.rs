@@ -445,7 +445,7 @@ fn an_idle_machine_waits() {
 
 /// A program call ends a block on a ledger without programs.
 #[test]
-fn what_is_not_executed_ends_the_block() {
+fn unexecutable_transaction_ends_the_block() {
     let world = World::new();
     let ledger = world.ledger();
     let parent_hash = ledger.recent_blocks(1)[0].blockhash;

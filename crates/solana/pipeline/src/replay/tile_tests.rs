@@ -238,7 +238,7 @@ fn store_has_metadata_before_block_is_confirmed() {
 }
 
 #[test]
-fn replay_goes_on_while_store_takes_nothing() {
+fn replay_continues_while_store_takes_nothing() {
     let mut trial = Trial::new();
     let root = trial.root();
     trial.run();
@@ -365,7 +365,7 @@ fn tower_does_not_hear_of_a_block_that_a_third_of_the_stake_refutes() {
 }
 
 #[test]
-fn failure_is_said_after_the_events_before_it() {
+fn failure_is_reported_after_the_events_before_it() {
     let mut trial = Trial::new();
     let block = trial.block(1, false);
     trial.store(&block);

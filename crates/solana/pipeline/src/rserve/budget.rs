@@ -15,7 +15,7 @@ use hearth_gossip::Bounded;
 
 /// Hosts that are remembered.
 const HOSTS_MAX: usize = 65_536;
-/// Each host's share is this fraction of the total.
+/// Each host's share is the total divided by this.
 const SHARES: u64 = 4;
 
 /// The request would cost more than is left.
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(
             [count(2, 1_000), count(3, 1_000), count(4, 1_000)],
             [20, 20, 0],
-            "a share each, while there is some"
+            "each host gets its share until the total is used up"
         );
         // A second later the budget is full again; in a steady flow, a lone host gets the whole refill.
         assert_eq!((count(1, 2_000), count(1, 2_100), count(1, 2_200)), (40, 8, 8));

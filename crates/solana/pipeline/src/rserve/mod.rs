@@ -30,7 +30,7 @@ use server::ANSWERS_MAX;
 pub use server::{PingDraft, Reply, Server};
 
 hearth_tile::counters! {
-    /// What rserve counts.
+    /// The counters of rserve.
     pub struct Counters {
         /// Shreds that were sent.
         served: Counter,
@@ -38,17 +38,17 @@ hearth_tile::counters! {
         served_highest: Counter,
         /// Shreds that were sent as those of a slot's ancestors; they count as served too.
         served_orphan: Counter,
-        /// Questions for hashes of ancestors that were answered, with none where the slot is not confirmed.
+        /// Requests for hashes of ancestors that were answered; with no hash, if the slot is not confirmed.
         served_ancestors: Counter,
         /// Pings sent to nodes that have not proved their address.
         pings: Counter,
-        /// Requests for shreds that are not here.
+        /// Requests for shreds that this node does not have.
         not_found: Counter,
         /// Datagrams dropped: neither a request nor a pong.
         dropped_malformed: Counter,
-        /// Requests dropped: for another node, or of this one.
+        /// Requests dropped: addressed to another node, or sent by this one.
         dropped_misdirected: Counter,
-        /// Requests dropped: of another time.
+        /// Requests dropped: their timestamp is too far from this node's clock.
         dropped_out_of_time: Counter,
         /// Requests and pongs dropped: a wrong signature, or a pong that answers no ping.
         dropped_signature: Counter,
@@ -70,7 +70,7 @@ hearth_tile::counters! {
 /// it.
 const UNSIGNED_MAX: usize = 64;
 
-/// What rserve is built from.
+/// The configuration of rserve.
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.
@@ -125,7 +125,7 @@ impl Tile for Rserve {
             return self.on_signature(&frag, out);
         }
         if frag.input() == self.confirmed {
-            let hash = frag.payload().try_into().expect("tower tells a hash");
+            let hash = frag.payload().try_into().expect("tower sends a hash");
             return self.server.confirm(BankId { slot: frag.tag(), hash });
         }
         let Datagram { from, data, .. } = Datagram::read(frag.payload());

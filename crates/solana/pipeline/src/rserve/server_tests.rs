@@ -215,7 +215,7 @@ fn ancestors_of_confirmed_blocks_are_served() {
 }
 
 #[test]
-fn who_has_shown_nothing_is_served_nothing() {
+fn unproved_address_is_served_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
     let mut server = server(&store);
@@ -268,7 +268,7 @@ fn a_flood_gets_what_the_budget_has() {
 }
 
 #[test]
-fn a_host_with_many_keys_keeps_nobody_out() {
+fn host_with_many_keys_excludes_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
     let mut server = server(&store);
@@ -384,7 +384,7 @@ fn unreproducible_set_is_not_served() {
 }
 
 #[test]
-fn greedy_asker_keeps_nobody_out() {
+fn greedy_client_excludes_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = store(folder.path());
     // More slots than the cache keeps, of 64 sets each.

@@ -505,7 +505,7 @@ fn all_blocks_come_whole_through_loss_and_two_blocks_of_a_slot() {
 }
 
 #[test]
-fn who_has_a_part_of_another_block_gets_the_one_that_others_have() {
+fn node_with_part_of_another_block_gets_the_clusters() {
     // The first, the last and all but one shred of a block that no other node has: the leader sends these straight to
     // two nodes, before and after the block that it sends to all.
     for (seed, places) in [(1, 0..1), (2, 95..96), (3, 0..31), (4, 0..95)] {
@@ -574,7 +574,7 @@ fn two_blocks_are_not_mixed_by_a_kill() {
 }
 
 #[test]
-fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
+fn voted_slot_is_requested_without_any_shred() {
     let mut world = World::new(5, 4_096, (64, 256), 7);
     let leader = world.leader(1);
     for slot in 1..=3 {
@@ -603,7 +603,7 @@ fn what_is_voted_for_is_asked_for_though_no_shred_of_it_came() {
 }
 
 #[test]
-fn who_is_far_behind_catches_up_while_blocks_go_on() {
+fn node_far_behind_catches_up_under_new_blocks() {
     const BEHIND: u64 = 500;
     let seed = 9;
     let mut world = World::new(4, 4_096, (24, 24), seed);
@@ -635,7 +635,7 @@ fn who_is_far_behind_catches_up_while_blocks_go_on() {
 }
 
 #[test]
-fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
+fn retransmitter_must_sign_last_sets_from_epoch_1() {
     for (slot, is_asked) in [(9, false), (40, true)] {
         let mut world = World::new(5, 32, (64, 256), 1);
         let block = world.make(slot, 1, 5);
@@ -692,7 +692,7 @@ fn shreds_of_a_burst_go_to_each_child_in_runs() {
 }
 
 #[test]
-fn who_asked_in_vain_goes_on_asking() {
+fn unanswered_requests_are_repeated() {
     // A full table of unanswered requests; each slot's leader has the shreds, but is stopped.
     let (mut world, node) = (World::new(4, 4_096, (64, 256), 3), 3);
     (0..3).for_each(|node| world.peers[node].is_up = false);

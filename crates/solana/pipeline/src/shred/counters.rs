@@ -1,7 +1,7 @@
 //! counters: the counters of shred, in a module of their own so that the stages need not know the tile.
 
 hearth_tile::counters! {
-    /// What shred counts.
+    /// The counters of shred.
     pub struct Counters {
         /// Entries received from poh.
         entries: Counter,

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_most_answers_are_of_is_taken_and_nothing_grows() {
+    fn version_of_most_answers_wins_in_bounded_memory() {
         let mut contests = Contests::default();
         // Responses of the accepted block count only after the first one of another block.
         contests.kept(7);

@@ -265,7 +265,7 @@ impl Receiver {
     /// slot; `is_whole` whether a slot is already complete in the store.
     ///
     /// # Errors
-    /// Why the shred was refused; [`Receiver::findings`] has its findings all the same.
+    /// Why the shred was refused; [`Receiver::findings`] has its findings anyway.
     pub fn take(
         &mut self,
         datagram: &[u8],

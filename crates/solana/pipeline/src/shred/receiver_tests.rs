@@ -245,7 +245,7 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
 }
 
 #[test]
-fn who_holds_back_most_of_each_set_keeps_nobody_out() {
+fn withheld_sets_starve_no_later_slot() {
     const SETS: usize = 1_024;
     const SLOTS: usize = 256;
     let config = ReceiverConfig { shreds_per_slot_max: 32_768, ..receiver(SLOTS, SETS).config };
@@ -416,7 +416,7 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
 }
 
 #[test]
-fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_have() {
+fn rebuilt_block_gives_way_to_the_version_of_others() {
     let [one, other] = [5, 6].map(|mark| block(9, 8, 4, mark));
     let mut receiver = receiver(4, 8);
     fill(&mut receiver, &one[0]).unwrap();
@@ -487,7 +487,7 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
 }
 
 #[test]
-fn what_is_missing_is_known() {
+fn missing_shreds_are_known() {
     let sets = block(9, 8, 4, 5);
     let step = DATA_PER_SET as u32;
     let mut receiver = receiver(4, 8);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_dropped_and_counted() {
+    fn excess_is_dropped_and_counted() {
         let mut rig = rig();
         let children = u64::from(DEPTH) + 10;
         (0..3).for_each(|mark| rig.give("in_sender", children, &[mark; 1_203]));

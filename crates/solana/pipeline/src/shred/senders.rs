@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_just_what_was_right() {
+    fn only_verified_signatures_are_remembered() {
         let mut senders = Senders::new();
         let keys = [1, 2].map(|seed| SigningKey::from_seed(&[seed; 32]));
         let roots = [[3; 32], [4; 32]];

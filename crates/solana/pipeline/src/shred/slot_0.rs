@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_the_shredder_makes_of_the_ticks() {
+    fn slot_0_equals_the_shredded_ticks() {
         for genesis in [genesis(None), genesis(Some(20))] {
             let slot_0 = Slot0::of(&genesis);
             let version = shred_version(genesis.slot_0_hash());

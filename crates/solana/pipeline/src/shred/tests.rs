@@ -90,7 +90,7 @@ fn a_slot_may_end_without_entries() {
 }
 
 #[test]
-fn what_breaks_the_order_is_refused() {
+fn shred_out_of_order_is_refused() {
     let mut shredder = Shredder::new(ShredderConfig { shreds_per_slot_max: 64, ..config(4) }, [0; 32]);
     assert_eq!(shredder.push(&entry(1, 100), 0), Err(ShredderError::NoSlot));
     for (slot, parent) in [(3, 3), (3, 4), (70_000, 1)] {

@@ -154,7 +154,7 @@ fn worst_slot(len: usize, early: bool) -> u32 {
 }
 
 #[test]
-fn what_pack_lets_into_a_block_fits_whatever_its_sizes_and_times() {
+fn block_of_pack_fits_for_all_sizes_and_times() {
     let largest = MICROBLOCK_MTU - PohEntry::HEADER - PohEntry::ENTRY_HEADER;
     for len in [500, 13_900, SET_CAPACITY - 100, SET_CAPACITY, SET_CAPACITY + 40, 41_000, largest] {
         for early in [false, true] {

@@ -78,7 +78,7 @@ pub const SYSTEM_CALLS: [Call; 18] = [
 ];
 
 hearth_tile::counters! {
-    /// What sign counts.
+    /// The counters of sign.
     pub struct Counters {
         /// Merkle roots signed for shred.
         signed_shred: Counter,
@@ -103,7 +103,7 @@ hearth_tile::counters! {
     }
 }
 
-/// What sign is built from.
+/// The configuration of sign.
 pub struct Config {
     /// The identity. Nothing else in the process holds it.
     pub key: Keypair,

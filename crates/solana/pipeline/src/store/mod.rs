@@ -44,7 +44,7 @@ use crate::links::{
 use recorder::Recorder;
 
 hearth_tile::counters! {
-    /// What store counts.
+    /// The counters of store.
     pub struct Counters {
         /// FEC sets appended to the block store.
         sets: Counter,
@@ -112,7 +112,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a node without history and outside of a cluster.
+    /// Creates the configuration of a node without history that is in no cluster.
     pub fn new(store: BlockStore, ledger: Arc<Ledger>) -> Self {
         Self { store, history: None, ledger, confirmed: None }
     }
@@ -268,7 +268,7 @@ impl Tile for Store {
             self.kept_back = set;
             work = Poll::Busy;
         }
-        self.go_on();
+        self.resume();
         self.notify_poh(out);
         work
     }
@@ -364,7 +364,7 @@ impl Store {
             Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),
             Err(why) => {
                 out.count.failed_attempts += 1;
-                self.stand(&why);
+                self.halt(&why);
                 return false;
             }
         }
@@ -386,20 +386,20 @@ impl Store {
             Err(fatal @ StoreError::SyncFailed(_)) => panic!("{fatal}"),
             Err(why) => {
                 out.count.failed_attempts += 1;
-                self.stand(&why);
+                self.halt(&why);
                 false
             }
         }
     }
 
     /// Handles a full disk: no slot starts until there is room, and that is logged once.
-    fn stand(&mut self, why: &dyn std::error::Error) {
+    fn halt(&mut self, why: &dyn std::error::Error) {
         if !std::mem::replace(&mut self.stands, true) {
             tracing::error!("{why}; the chain halts until then");
         }
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         if self.retry_at.is_none() && !self.record_stuck && std::mem::take(&mut self.stands) {
             tracing::warn!("blocks are stored again, the chain continues");
         }
@@ -433,7 +433,7 @@ impl Store {
                     let later = self.block_ids.split_off(&(sure + 1));
                     let mut block_ids = std::mem::replace(&mut self.block_ids, later);
                     // What the previous run left after its last block was discarded, and the history ends there too.
-                    let block_id = block_ids.remove(&sure).expect("the block's last set came by here");
+                    let block_id = block_ids.remove(&sure).expect("the block's last set has passed this tile");
                     out.publish(tower, sure, &block_id);
                     true
                 }
@@ -466,7 +466,7 @@ impl Store {
             Err(why @ HistoryError::NoRoom { .. }) => {
                 out.count.failed_attempts += 1;
                 self.record_stuck = true;
-                self.stand(&why);
+                self.halt(&why);
                 self.record_at = Some(out.now() + RETRY_NS);
                 Poll::Idle
             }

@@ -120,7 +120,7 @@ fn where_the_node_votes_tower_hears_of_the_newest_block() {
 }
 
 #[test]
-fn what_lies_behind_the_chain_comes_anew() {
+fn slots_behind_the_chain_are_stored_again() {
     let dir = Dir::new("restart");
     let (mut store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let old = FecSetRecord {
@@ -315,7 +315,7 @@ fn empty_block(ledger: &Ledger, slot: u64) {
 }
 
 #[test]
-fn what_is_confirmed_after_a_long_pause_has_its_history() {
+fn block_confirmed_after_a_pause_has_history() {
     let dir = Dir::new("pause");
     let Member { mut rig, ledger, history, .. } = in_cluster(&dir);
     (1..=1_300).for_each(|slot| empty_block(&ledger, slot));
@@ -446,7 +446,7 @@ fn full_disk_does_not_hold_replay_up() {
 /// Simulates a disk without room for the current set.
 fn fill(rig: &mut Rig<Store>) {
     rig.tile().retry_at = Some(u64::MAX);
-    rig.tile().stand(&std::fmt::Error);
+    rig.tile().halt(&std::fmt::Error);
 }
 
 #[test]

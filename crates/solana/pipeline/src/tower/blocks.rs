@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_root_leaves_behind() {
+    fn root_drops_blocks_of_other_forks() {
         let mut blocks = blocks();
         assert_eq!(blocks.set_root(2), [3, 4, 7], "0 and 1 are on the line");
         assert_eq!((blocks.count(), blocks.get(1), blocks.has(&block(5, 2).id)), (3, None, true));

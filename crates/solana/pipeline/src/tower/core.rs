@@ -29,7 +29,7 @@ use super::saved::{Files, SavedError};
 use super::votes::{self, VoteReader};
 use crate::identity::IdentityWatch;
 use crate::voters::Voters;
-use identity::Leaving;
+use identity::IdentityChange;
 
 mod identity;
 
@@ -40,7 +40,7 @@ const ASKED_AHEAD: u64 = 1_024;
 const ASKED_BY: u128 = 20;
 
 hearth_tile::counters! {
-    /// What tower counts.
+    /// The counters of tower.
     pub struct Counters {
         /// Votes sent to leaders, those that were sent again included.
         votes: Counter,
@@ -208,7 +208,7 @@ pub struct Core {
     wanted: BTreeSet<u64>,
     /// Where the operator asks for another identity, if that is possible, and a change that is under way.
     identity: Option<IdentityWatch>,
-    leaving: Option<Leaving>,
+    leaving: Option<IdentityChange>,
     /// When the operator was last warned of votes that were cast elsewhere.
     warned_at: Option<Duration>,
     out: Vec<Output>,
@@ -384,7 +384,7 @@ impl Core {
     /// Records a vote, and requests its slot once enough stake has voted for it, if it is near and not whole here. A
     /// slot that is far ahead tells repair how far the cluster is, of which less than a third of the stake may lie.
     fn note_vote(&mut self, voted: &VoteTarget) {
-        // A node that is epochs behind knows no stakes of the vote's epoch. It must learn all the same how far the
+        // A node that is epochs behind knows no stakes of the vote's epoch. It must learn anyway how far the
         // cluster is: most of its stake is where it was.
         let known = self.stakes(voted.slot);
         let is_near = known.is_some() && voted.slot <= self.blocks.newest() + ASKED_AHEAD;

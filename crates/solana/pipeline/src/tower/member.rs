@@ -9,7 +9,7 @@
 //! memory  that of [`View`] and of [`Questions`]; an event; messages that wait for room: commands of one step and of
 //!         [`COMMANDS`] votes of other nodes, the newest vote, the root, slots above the root twice, [`CONFIRMED_MAX`]
 //!         confirmed blocks
-//! drops   a vote that waits for room on `tower_gossip` when a newer one replaces it, which implies it; unsolicited
+//! drops   a vote that waits for room on `tower_gossip`, if a newer one that contains it replaces it; unsolicited
 //!         answers about ancestors: counted; waiting confirmed blocks that rserve would have forgotten
 //!
 //! No cycle of tiles can deadlock. Tower takes events whether or not there is room for their outputs. Each vote of
@@ -18,11 +18,11 @@
 //!
 //! - `gossip_tower` loses nothing. If it is full, gossip continues and keeps the unsent news in its table, where a
 //!   node's newer vote replaces an older one.
-//! - `tower_gossip`: gossip takes its messages whatever it waits for itself. If the link is full all the same, tower
+//! - `tower_gossip`: gossip takes its messages even while it waits for room itself. If the link is full anyway, tower
 //!   continues and keeps only the newest vote and the newest root.
 //!
 //! The same holds between tower and repair. Questions for which `tower_repair` has no room stay due. Tower takes
-//! whatever arrives on `repair_tower`; if that is full all the same, repair drops the answer, and tower asks that node
+//! whatever arrives on `repair_tower`. If that link is full anyway, repair drops the answer, and tower asks that node
 //! again.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -82,7 +82,7 @@ pub(super) struct Member {
     confirmed: VecDeque<BankId>,
     /// When to read the clock again.
     tick_at: u64,
-    /// From when on news is acted on at once: a while after the last tick.
+    /// The earliest time at which consensus acts on news at once: a while after the last tick.
     at_once_from: u64,
 }
 
@@ -230,7 +230,7 @@ impl Member {
     }
 
     fn start_asking(&mut self, slot: u64) {
-        tracing::warn!("the cluster has a block for slot {slot} that is not executed here: asking what it is built on");
+        tracing::warn!("the cluster has a block for slot {slot} that is not executed here: asking for its ancestors");
         self.questions.ask(slot);
     }
 

@@ -456,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_found_and_what_is_damaged_is_not() {
+    fn saved_tower_is_read_and_damage_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert!(root(folder.path()).is_none() && tower(folder.path(), &[1; 32]).unwrap().is_none());
         let id = BankId { slot: 7, hash: [3; 32] };

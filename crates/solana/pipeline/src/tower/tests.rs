@@ -121,7 +121,7 @@ struct Disk {
     /// How many calls a tower takes to be written.
     delay: usize,
     asked: usize,
-    /// How many more calls it takes to put a tower away.
+    /// Calls that are left until a tower is put away.
     leaves_after: usize,
 }
 
@@ -335,7 +335,7 @@ fn authorized_voter_signs_beside_the_node() {
     let outputs = own.step();
     assert!(!outputs.iter().any(is_sign), "{outputs:?}");
     let saved = Tower::restore(own.disk.towers.last().unwrap(), &node(0)).unwrap();
-    assert_eq!(saved.last_vote().map(|last| last.id), Some(id(3)), "the tower goes on");
+    assert_eq!(saved.last_vote().map(|last| last.id), Some(id(3)), "the tower continues");
     desk.add(key()).unwrap();
     own.froze(id(4), id(3), vec![]);
     assert_eq!(own.votes(), [4]);
@@ -354,8 +354,8 @@ fn vote_is_signed_by_the_voter_of_its_epoch() {
     next.epoch = 1;
     own.event(Event::Epoch(Arc::new(next)));
     let first = SCHEDULE.first_slot(1);
-    // The voter that signs a vote after a block, which names the account's voter if it has changed the account. Another
-    // node votes for the epoch's first block, so that its fork is the heavier one.
+    // Returns the voter that signs a vote for a block. A block that changed the account names the account's voter.
+    // Another node votes for the epoch's first block, so that its fork is the heavier one.
     let mut signer = |slot: u64, parent: u64, named: Option<Pubkey>| {
         let votes = if slot > first { vec![voted(1, &[first])] } else { vec![] };
         let mut block = block(id(slot), id(parent), votes);
@@ -380,7 +380,7 @@ fn full_disk_holds_votes_back_and_the_newest_is_sent() {
     node.froze(id(1), id(0), vec![]);
     let outputs = node.step();
     assert!(!outputs.iter().any(is_sign) && votes(&outputs).is_empty(), "{outputs:?}");
-    assert!(outputs.contains(&Output::Replay(Command::BuildOn(id(1)))), "the rest goes on");
+    assert!(outputs.contains(&Output::Replay(Command::BuildOn(id(1)))), "everything else continues");
     node.froze(id(2), id(1), vec![]);
     assert!(!node.step().iter().any(is_sign));
     assert!(node.core.count.unsaved >= 2 && node.disk.towers.is_empty());
@@ -537,7 +537,7 @@ fn doubtful_block_is_taken_once_it_is_confirmed() {
 }
 
 #[test]
-fn ancestors_of_a_dead_block_are_asked_for_where_others_have_it() {
+fn ancestors_of_a_dead_block_are_requested() {
     let mut node = Node::new(0);
     node.step();
     node.froze(id(1), id(0), vec![]);
@@ -595,7 +595,7 @@ fn node_waits_for_the_cluster_before_it_leads() {
 }
 
 #[test]
-fn slot_is_begun_once_and_again_after_it_was_taken_back() {
+fn slot_begins_again_only_after_it_was_undone() {
     let own = leader(1);
     let mut node = Node::joined(own);
     assert_eq!(begun(&node.step()), [(1, 0)]);
@@ -637,17 +637,17 @@ fn slots_count_from_the_decision_while_an_own_slot_is_made() {
     node.at += SLOT * 3 / 2;
     assert!(begun(&node.step()).is_empty());
     node.made(id(1), id(0), own);
-    assert_eq!(begun(&node.step()), [(next + 1, next - 1)], "the time of one slot has passed for all");
+    assert_eq!(begun(&node.step()), [(next + 1, next - 1)], "one slot's time has passed since the decision");
 }
 
 #[test]
-fn next_slot_of_a_turn_begins_on_the_last_however_long_that_took() {
+fn late_slot_skips_none_of_its_turn() {
     let own = leader(1);
     let mut node = Node::joined(own);
     assert_eq!(begun(&node.step()), [(1, 0)]);
     node.at += SLOT * 5 / 2;
     node.made(id(1), id(0), own);
-    assert_eq!(begun(&node.step()), [(2, 1)], "none is left out");
+    assert_eq!(begun(&node.step()), [(2, 1)], "no slot is skipped");
 }
 
 #[test]
@@ -665,7 +665,7 @@ fn leader_executes_first_what_a_third_voted_for() {
     };
     assert!(begins(2, true).is_empty(), "half of the stake voted for a block that may be of another fork");
     assert_eq!(begins(2, false), [(turn + 2, 0)], "there is nothing to execute");
-    assert_eq!(begins(1, true), [(turn + 2, 0)], "a quarter may lie");
+    assert_eq!(begins(1, true), [(turn + 2, 0)], "a quarter of the stake may be wrong");
 }
 
 #[test]
@@ -758,7 +758,7 @@ fn node_moved_from_agave_does_not_lead_at_once() {
     }
 }
 
-/// Executes blocks 1 to `to`, in each of which all have voted for all before.
+/// Executes blocks 1 to `to`. In each of them, all nodes have voted for all earlier blocks.
 fn line(node: &mut Node, to: u64) -> Vec<Output> {
     let mut all = vec![];
     for slot in 1..=to {
@@ -783,7 +783,7 @@ fn root_follows_32_votes_and_is_saved() {
     assert!(outputs.contains(&Output::Root(9)));
     assert!(commands(&outputs).iter().any(|command| matches!(command, Command::Finalized(_))));
     assert_eq!((node.core.count.root_slot, node.core.count.unrooted_blocks), (9, 31));
-    // A block on one that the root left behind may still arrive.
+    // A block on an abandoned fork may still arrive.
     node.froze(id(50), id(5), vec![]);
     assert!(node.votes().is_empty());
 }
@@ -831,7 +831,7 @@ fn votes_show_how_far_the_cluster_is_even_epochs_ahead() {
     }
     let outputs = node.step();
     assert!(outputs.contains(&Output::Want(ahead)), "{outputs:?}");
-    // As long as it may catch up it makes no blocks, which would be on a fork of its own.
+    // While it may still catch up, it makes no blocks: they would be on a fork of its own.
     for tenths in 0..90 {
         node.at = JOINED + Duration::from_millis(100 * tenths);
         assert!(commands(&node.step()).iter().all(|command| !matches!(command, Command::Begin { .. })), "{tenths}");

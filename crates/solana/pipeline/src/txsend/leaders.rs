@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_too_long_is_dropped() {
+    fn transaction_that_waits_too_long_is_dropped() {
         let (mut leaders, now) = leaders();
         let later = now + Duration::from_millis(1);
         leaders.send(now, address(1), b"old vote", true);

@@ -41,7 +41,7 @@ use leaders::Leaders;
 use stakes::StakeFeed;
 
 hearth_tile::counters! {
-    /// What txsend counts.
+    /// The counters of txsend.
     pub struct Counters {
         /// Votes of this node that it was given.
         votes: Counter,
@@ -90,7 +90,7 @@ const OWN_VOTES_MAX: usize = 8;
 /// Maximum datagrams sent per turn.
 const PER_TURN: usize = 128;
 
-/// What txsend is built from.
+/// The configuration of txsend.
 pub struct Config {
     /// The node's identity.
     pub identity: IdentityWatch,

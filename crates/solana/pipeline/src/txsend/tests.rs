@@ -160,7 +160,7 @@ fn transaction_reaches_the_leader_with_our_identity() {
     see(&mut rig, stranger, leader_addresses().map(Some));
     let mut leader = Leader::new(&rig);
     leader.run(&mut rig, 200);
-    assert_eq!((rig.count().connections, leader.addresses.len()), (0, 0), "nobody has wanted a connection");
+    assert_eq!((rig.count().connections, leader.addresses.len()), (0, 0), "nothing needs a connection yet");
     rig.give(RPC_TXSEND, 0, b"first");
     leader.run(&mut rig, 50);
     rig.give(RPC_TXSEND, 0, b"second");
@@ -261,7 +261,7 @@ fn unknown_leader_drops_and_counts() {
     let mut rig = rig(&stranger, false, &OUTPUTS);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
-    // A node that accepts none over QUIC does not help.
+    // A leader that accepts no transactions over QUIC cannot receive one.
     see(&mut rig, stranger, [None; 2]);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
@@ -269,7 +269,7 @@ fn unknown_leader_drops_and_counts() {
 }
 
 #[test]
-fn a_follower_sends_to_others_alone() {
+fn follower_sends_only_to_other_nodes() {
     let mut rig = rig(&own().public_key(), false, &OUTPUTS[..2]);
     rig.give(RPC_TXSEND, 0, b"nobody");
     rig.run();
@@ -314,7 +314,7 @@ fn a_vote_goes_before_transactions_that_wait() {
 }
 
 #[test]
-fn each_drop_is_counted_and_has_its_fate() {
+fn each_drop_is_counted_and_recorded() {
     let stranger = [9; 32];
     let fates = Arc::new(DropTable::new(1_000, 7));
     let mut rig = rig_with_drops(&stranger, false, &OUTPUTS, DropLog::new(fates.clone()));
@@ -353,7 +353,7 @@ fn stalled_leader_holds_only_its_window() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     see(&mut rig, stranger, leader_addresses().map(Some));
-    // The server's limits leave the choice to this side's window.
+    // The server's limits are higher than this side's window.
     let mut leader = Leader::with_limits(&rig, ServerConfig::local());
     rig.give(RPC_TXSEND, 0, b"first");
     leader.run(&mut rig, 50);
@@ -385,7 +385,7 @@ fn stalled_leader_holds_only_its_window() {
 }
 
 #[test]
-fn losses_hold_nothing_up() {
+fn lost_packets_delay_nothing() {
     let stranger = [9; 32];
     let mut rig = rig(&stranger, false, &OUTPUTS);
     see(&mut rig, stranger, leader_addresses().map(Some));

@@ -28,7 +28,7 @@ use crate::links::{AGAIN, TXN_MTU, VERIFY_DEDUP};
 use crate::tag_cache::TagCache;
 
 hearth_tile::counters! {
-    /// What verify counts.
+    /// The counters of verify.
     pub struct Counters {
         /// Transactions that passed every check and went on to dedup.
         forwarded: Counter,

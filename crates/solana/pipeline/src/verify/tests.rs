@@ -68,7 +68,7 @@ fn each_drop_is_counted() {
 }
 
 #[test]
-fn each_drop_is_told_under_its_signature() {
+fn each_drop_is_reported_under_its_signature() {
     let fates = Arc::new(DropTable::new(100, 7));
     let mut rig = rig_that_tells(DropLog::new(fates.clone()));
     let (good, malformed, mut forged) = (transfer(1), &transfer(2)[..100], transfer(3));
@@ -87,7 +87,7 @@ fn each_drop_is_told_under_its_signature() {
 }
 
 #[test]
-fn what_is_handed_over_again_passes() {
+fn resent_transaction_passes() {
     let mut rig = rig();
     let good = transfer(1);
     for control in [0, AGAIN, 0, AGAIN] {
@@ -100,7 +100,7 @@ fn what_is_handed_over_again_passes() {
 }
 
 #[test]
-fn what_is_sent_again_after_two_seconds_passes() {
+fn duplicate_passes_after_two_seconds() {
     let mut rig = rig();
     let good = transfer(1);
     rig.give("quic_verify:0", 0, &good);

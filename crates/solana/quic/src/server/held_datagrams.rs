@@ -121,10 +121,10 @@ mod tests {
         assert_eq!(held.bytes(), 0, "what nobody holds is not entered");
     }
 
-    /// Datagrams of which the first is never read: the others are found all the same, and what is held stays within
+    /// Datagrams of which the first is never read: the others are found anyway, and what is held stays within
     /// the limit.
     #[test]
-    fn what_was_read_behind_a_slow_one_is_found() {
+    fn datagram_behind_a_slow_one_is_found() {
         let (first, mark) = marked_copy(&[1; 1000]);
         let mut held = HeldDatagrams::new(1);
         assert!(held.push(mark, 1000));

@@ -118,7 +118,7 @@ fn unfinished_streams_are_stopped_and_counted() {
     world.run_until(Duration::from_secs(4), |w| w.raw(n).stopped == 100);
     assert_eq!(world.server.counters().streams_timed_out, 100);
     still_serves(&mut world, honest);
-    // The peer may go on with streams that it finishes.
+    // The peer may continue with streams that it finishes.
     world.raw(n).send(&[9; 77], true);
     world.run_until(SOON, |w| w.received.last().unwrap().1 == [9; 77]);
 }
@@ -174,7 +174,7 @@ fn reassembly_memory_is_bounded() {
 
 /// Thousands of first packets, from as many addresses, whose senders never answer.
 #[test]
-fn half_open_flood_is_bounded_and_costs_nobody() {
+fn half_open_flood_is_bounded_and_costs_none() {
     let config = ServerConfig { half_open_retry: 64, ..ServerConfig::agave() };
     let (mut world, honest) = world(config);
     for round in 0..10 {
@@ -280,7 +280,7 @@ fn first_packet_that_does_not_decrypt_is_counted() {
 }
 
 #[test]
-fn answers_nobody_fetches_are_bounded() {
+fn unfetched_answers_are_bounded() {
     let config = ServerConfig { half_open_retry: 0, responses_max: 10, ..ServerConfig::agave() };
     let mut world = World::new(config, NetworkFaults::FAIR, 4);
     for initial in initials(&world, 25) {

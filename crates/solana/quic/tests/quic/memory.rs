@@ -98,7 +98,7 @@ fn bytes_behind_a_gap_hold_no_more_than_the_bound() {
 
 /// Streams that nobody reads, a byte at a time, each in a datagram of its own.
 #[test]
-fn bytes_that_nobody_reads_hold_no_more_than_the_bound() {
+fn unread_bytes_stay_within_the_bound() {
     let (mut world, streams) = world(ServerConfig::agave(), 128);
     world.room = false;
     for id in streams.iter().cycle() {

@@ -113,7 +113,7 @@ fn without_room_the_sender_waits_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_arrived_before_the_peer_closed_is_still_read() {
+fn data_before_the_peers_close_is_read() {
     let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 6);
     let n = world.add_raw(RawConfig::solana(Some([8; 32])));
     world.room = false;

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_comes_anew_with_each_slice() {
+    fn allowance_is_renewed_with_each_slice() {
         let limits = Limits { airdrop_lamports: 10, airdrop_lamports_per_slice: 25, ..Limits::default() };
         let (allowance, now) = (Allowance::new(&limits), Instant::now());
         let later = |seconds| now + Duration::from_secs(seconds);

@@ -36,7 +36,7 @@ impl Api {
     pub fn get_latest_blockhash(&self, params: Params<'_>) -> Result<Value, Failure> {
         let (commitment, _) = self.commitment(params)?;
         let latest = self.ledger.latest_blockhash(commitment);
-        self.blockhash_is_told(&latest.blockhash);
+        self.blockhash_is_reported(&latest.blockhash);
         let value = json!({
             "blockhash": &*encode_32(&latest.blockhash),
             "lastValidBlockHeight": latest.last_valid_block_height,

@@ -48,7 +48,7 @@ impl Calls {
 impl Api {
     /// Called when a client receives `blockhash` as the newest. If one received it just before and the chain stands
     /// still, the chain produces a slot.
-    pub fn blockhash_is_told(&self, blockhash: &Hash) {
+    pub fn blockhash_is_reported(&self, blockhash: &Hash) {
         let stands = self.limits.slots_may_stand && self.ledger.working_bank().is_none();
         if stands && self.calls.note(blockhash, Instant::now()) {
             (self.call_for_slot)(self.ledger.open_slot());

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_pays_nothing_makes_the_least_nothing() {
+    fn free_transaction_makes_the_lowest_price_zero() {
         let block = prices(&[priced(1, 2, 500), transfer(3, 4, &[])]);
         assert_eq!((block.least, block.of_accounts(&[[1; 32]]), block.of_accounts(&[[3; 32]])), (Some(0), 500, 0));
         assert_eq!(prices(&[]), BlockPrices { slot: 3, ..BlockPrices::default() });

@@ -5,9 +5,9 @@
 //! memory  [`Limits::resend_queue`](crate::Limits) transactions of at most 1,232 bytes
 //! drops   transactions over that limit, which are sent once only, and those whose blockhash has expired, both counted;
 //!         those dropped for a permanent reason
-//! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, that a transaction
-//!         with a nonce is retried for as long as one with a fresh blockhash, and that one is kept while its block may
-//!         still be abandoned for another fork
+//! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2, for three rules: the interval; a
+//!         transaction with a nonce is retried for as long as one with a fresh blockhash; a transaction is kept while
+//!         its block may still be abandoned for another fork
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ mod tests {
     const EVERY: Duration = Duration::from_secs(2);
 
     #[test]
-    fn each_is_handed_over_until_it_is_done_or_expired() {
+    fn each_is_resent_until_final_or_expired() {
         let (queue, counters) = (ResendQueue::default(), Counters::default());
         let start = Instant::now();
         for (n, left, last_height) in

@@ -70,7 +70,7 @@ fn a_profile_is_started_once_and_fetched() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_would() {
+fn nonsense_is_refused_with_a_suggestion() {
     let (chain, profiler) = chain(None);
     for (options, part) in [
         (json!([{ "seconds": 0 }]), "1 to 600"),

@@ -245,7 +245,7 @@ fn every_subscription_refuses_what_is_wrong() {
 }
 
 #[test]
-fn what_is_huge_or_unknown_has_solanas_answer() {
+fn huge_and_unknown_input_gets_solanas_answer() {
     let chain = Chain::with_history();
     chain.durable_slots(3);
     let unknown = text(&[77; 32]);

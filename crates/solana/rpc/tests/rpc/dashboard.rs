@@ -134,7 +134,7 @@ fn a_foreign_name_and_a_parameter_are_refused() {
 }
 
 #[test]
-fn json_rpc_is_as_it_was() {
+fn json_rpc_shares_the_dashboards_address() {
     let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     assert_eq!(chain.call("getHealth", json!([])), "ok");
     // At the address of JSON-RPC only clients that accept HTML get the page.
@@ -163,7 +163,7 @@ fn a_node_without_a_dashboard_says_so() {
 }
 
 #[test]
-fn looks_are_taken_while_somebody_listens_and_once_for_all() {
+fn views_are_sampled_once_for_all_listeners() {
     let looks = ViewCounts::default();
     let chain = Chain::with_dashboard(looks.look_at(0));
     chain.call("getHealth", json!([]));
@@ -180,7 +180,7 @@ fn looks_are_taken_while_somebody_listens_and_once_for_all() {
     drop(readers);
     chain.wait_counted(|c| c.dashboards_open(), 0);
     // The client is gone; the server notices on its next event and drops the series.
-    wait_until("looks end", || looks.ended.load(Relaxed) == 1);
+    wait_until("the views end", || looks.ended.load(Relaxed) == 1);
     let taken = looks.taken.load(Relaxed);
     read_until(&mut BufReader::new(ask(chain.http())), &format!("data: {{\"n\":{}", taken + 1));
     assert_eq!(looks.begun.load(Relaxed), 2);
@@ -202,7 +202,7 @@ fn streams_over_the_limit_are_refused_and_places_are_given_back() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
+fn client_that_does_not_read_is_dropped() {
     // Eight events plus the buffers of the kernel and hyper are less than a dozen of these.
     let chain = Chain::with_dashboard(ViewCounts::default().look_at(4 << 20));
     let slow = ask(chain.http());
@@ -211,7 +211,7 @@ fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
     // A dozen seconds on a fast machine.
     let deadline = Instant::now() + 5 * DEADLINE;
     while chain.counted(|c| c.dashboards_dropped()) == 0 {
-        assert!(Instant::now() < deadline, "it is not dropped");
+        assert!(Instant::now() < deadline, "the client is not dropped");
         read_until(&mut reader, "data: ");
     }
     assert_eq!(chain.counted(|c| c.dashboards_dropped()), 1);
@@ -221,7 +221,7 @@ fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_node_that_cannot_be_seen_ends_its_streams() {
+fn streams_end_without_a_view_of_the_node() {
     let chain = Chain::with_dashboard(Box::new(|| None));
     // The head, the first event, and the end.
     let answer = get(chain.http(), "/dashboard/live", "");

@@ -26,7 +26,7 @@ fn schedules_are_known_up_to_the_next_epoch() {
 }
 
 #[test]
-fn leaders_of_slots_are_told_as_far_as_schedules_go() {
+fn leaders_are_listed_as_far_as_schedules_go() {
     let chain = Chain::new();
     let leader = text(&address(500));
     assert_eq!(chain.call("getSlotLeaders", json!([863_998, 2])), json!([leader, leader]));
@@ -73,7 +73,7 @@ fn block_production_follows_the_slot_history() {
 }
 
 #[test]
-fn inflation_is_told_and_pays_nobody() {
+fn inflation_is_reported_and_pays_none() {
     let chain = Chain::new();
     let governor = json!({ "initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0 });
     assert_eq!(chain.call("getInflationGovernor", json!([{ "commitment": "confirmed" }])), governor);

@@ -18,7 +18,7 @@ fn note(chain: &Chain, signature: &str, reason: DropReason, error: Option<Transa
 }
 
 #[test]
-fn what_landed_is_told_whatever_became_of_copies() {
+fn landed_transaction_is_found_despite_dropped_copies() {
     let chain = Chain::new();
     let bytes = chain.transfer(0, &address(20), 1_000_000);
     let signature = signature_of(&bytes);
@@ -46,7 +46,7 @@ fn what_landed_is_told_whatever_became_of_copies() {
 }
 
 #[test]
-fn a_drop_is_told_with_its_counter_reason_and_hint() {
+fn a_drop_is_reported_with_its_counter_reason_and_hint() {
     let chain = Chain::new();
     let signature = signature_of(&chain.transfer(0, &address(20), 7));
     note(&chain, &signature, DropReason::BankOther, Some(TransactionError::InvalidAccountForFee));
@@ -66,7 +66,7 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
 
 /// Refusals by the RPC are reported like drops by a tile, and a transaction sent in vain is not resent.
 #[test]
-fn refusals_of_the_rpc_are_told() {
+fn refusals_of_the_rpc_are_reported() {
     let chain = Chain::new();
     let send = |bytes: &[u8], skip: bool| {
         chain.ask("sendTransaction", json!([base64(bytes), { "encoding": "base64", "skipPreflight": skip }]))
@@ -119,7 +119,7 @@ fn refusals_of_the_rpc_are_told() {
 }
 
 #[test]
-fn what_is_forgotten_is_said_to_be() {
+fn forgotten_drops_are_reported_as_forgotten() {
     let chain = Chain::new();
     for n in 0..2_000u32 {
         let signature: Vec<u8> = (0..16).flat_map(|_| n.to_le_bytes()).collect();

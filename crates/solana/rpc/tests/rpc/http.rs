@@ -22,7 +22,7 @@ fn answer_to(chain: &Chain, body: &str) -> Value {
 }
 
 #[test]
-fn what_is_no_json_is_a_parse_error() {
+fn invalid_json_is_a_parse_error() {
     let chain = Chain::new();
     let deep = "[".repeat(20_000);
     for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",", "\u{0}", &deep] {
@@ -36,7 +36,7 @@ fn what_is_no_json_is_a_parse_error() {
 }
 
 #[test]
-fn what_is_no_request_is_told_why() {
+fn invalid_request_gets_the_reason() {
     let chain = Chain::new();
     let cases = [
         ("5", "expected an object, found 5", Value::Null),
@@ -157,7 +157,7 @@ fn a_batch_has_an_end() {
 }
 
 #[test]
-fn an_address_that_asks_too_often_is_told() {
+fn exceeded_rate_is_reported() {
     let chain = Chain::with(Limits { requests_per_second: 5, ..Limits::default() }, true);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
     assert!((0..5).all(|_| post(chain.http(), &request).status == 200));
@@ -230,7 +230,7 @@ fn one_connection_serves_many_requests() {
 }
 
 #[test]
-fn slow_clients_are_let_go_and_hold_nobody_up() {
+fn slow_clients_are_dropped_and_delay_no_other() {
     let patience = Duration::from_secs(2);
     let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
     let mut silent = connect(chain.http());
@@ -272,7 +272,7 @@ fn a_client_that_takes_no_answer_is_let_go() {
 }
 
 #[test]
-fn connections_over_the_limit_are_told_so_and_closed() {
+fn excess_connections_get_the_reason_and_are_closed() {
     let limits = Limits { http_connections: 2, websocket_connections: 0, ..Limits::default() };
     let chain = Chain::with(limits, true);
     let held = [unread_answer(&chain), unread_answer(&chain)];
@@ -389,7 +389,7 @@ fn an_address_has_its_share_of_connections() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn port_in_use_is_reported_with_advice() {
     let chain = Chain::new();
     for (index, taken) in [chain.http(), chain.server.websocket_addr()].into_iter().enumerate() {
         let mut config = RpcConfig::new("127.0.0.1:0".parse().unwrap());

@@ -41,7 +41,7 @@ fn rates_are_those_of_the_genesis() {
 }
 
 #[test]
-fn rewards_are_told_by_block_and_by_address() {
+fn rewards_are_reported_by_block_and_by_address() {
     let mut chain = chain();
     for _ in 1..32 {
         chain.recorded_slot();
@@ -101,7 +101,7 @@ fn rewards_are_told_by_block_and_by_address() {
 }
 
 #[test]
-fn what_is_locked_up_does_not_circulate() {
+fn locked_up_stake_does_not_circulate() {
     let (locked, free) = ([11; 32], [12; 32]);
     let mut account = new_stake_account(LAMPORTS, &VOTE, &[7; 32]);
     let other = account.clone();

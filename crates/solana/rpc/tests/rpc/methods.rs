@@ -55,7 +55,7 @@ fn slots_and_heights_are_those_of_the_commitment() {
 }
 
 #[test]
-fn what_a_block_changed_is_listed_page_by_page() {
+fn changes_of_a_block_are_listed_by_page() {
     let chain = Chain::new();
     let transfer = chain.transfer(0, &address(20), 1_000_000);
     chain.call("sendTransaction", json!([base64(&transfer), { "encoding": "base64" }]));

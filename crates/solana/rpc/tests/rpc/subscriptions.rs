@@ -17,7 +17,7 @@ fn send(chain: &Chain, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn logs_are_told_to_those_who_want_them() {
+fn logs_reach_their_subscribers() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let processed = json!({ "commitment": "processed" });
@@ -63,7 +63,7 @@ fn logs_are_held_back_until_they_are_sure() {
 }
 
 #[test]
-fn accounts_of_a_program_are_told_at_their_commitment() {
+fn accounts_of_a_program_are_reported_at_their_commitment() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let system = json!(SYSTEM);
@@ -99,7 +99,7 @@ fn accounts_of_a_program_are_told_at_their_commitment() {
 }
 
 #[test]
-fn each_step_of_a_slot_is_told() {
+fn each_step_of_a_slot_is_reported() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let id = client.call("slotsUpdatesSubscribe", json!([]));
@@ -182,7 +182,7 @@ fn vote(account: Pubkey) -> Instruction {
 }
 
 #[test]
-fn votes_are_told_as_they_land() {
+fn votes_are_reported_as_they_land() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let id = client.call("voteSubscribe", json!([]));

@@ -81,7 +81,7 @@ fn an_overdrawn_transfer_is_refused_with_what_became_of_it() {
 }
 
 #[test]
-fn what_cannot_land_is_refused_by_name() {
+fn unlandable_transaction_is_refused_with_the_reason() {
     let chain = Chain::new();
     let old = signed(0, &[system::transfer(&address(0), &address(1), 1)], &[9; 32]);
     let poor = chain.transfer(99, &address(1), 1);
@@ -122,7 +122,7 @@ fn a_wrong_signature_is_refused() {
 }
 
 #[test]
-fn what_is_no_transaction_is_told_why() {
+fn malformed_transaction_gets_the_reason() {
     let chain = Chain::new();
     let cases = [
         (json!(["0"]), "not base58"),
@@ -143,7 +143,7 @@ fn what_is_no_transaction_is_told_why() {
 }
 
 #[test]
-fn a_full_pipeline_is_told_and_counted() {
+fn a_full_pipeline_is_reported_and_counted() {
     let chain = Chain::new();
     chain.full.store(true, std::sync::atomic::Ordering::Relaxed);
     let bytes = chain.transfer(0, &address(1), 1);
@@ -304,7 +304,7 @@ fn without_a_slot_in_the_making_the_node_is_unhealthy() {
 }
 
 #[test]
-fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
+fn transaction_is_resent_until_its_block_is_confirmed() {
     let limits = Limits { resend_every: Duration::from_millis(40), resend_queue: 2, ..Limits::default() };
     let chain = Chain::with(limits, true);
     let unsure = json!({ "skipPreflight": true });

@@ -17,7 +17,7 @@ fn send(chain: &Chain, bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn a_signature_is_told_at_its_commitment_once() {
+fn a_signature_is_reported_at_its_commitment_once() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let bytes = chain.transfer(0, &address(20), 1_000_000);
@@ -45,7 +45,7 @@ fn a_signature_is_told_at_its_commitment_once() {
 }
 
 #[test]
-fn a_signature_that_has_landed_is_told_at_once_with_its_error() {
+fn landed_signature_is_notified_at_once_with_its_error() {
     let chain = Chain::new();
     let bytes = chain.transfer(0, &address(20), RICH);
     let signature = send(&chain, &bytes);
@@ -88,7 +88,7 @@ fn a_websocket_without_subscriptions_makes_room() {
 
 /// Notifications do not depend on the end of the slot: it stays open throughout.
 #[test]
-fn a_signature_is_told_before_its_slot_ends() {
+fn a_signature_is_reported_before_its_slot_ends() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     for lamports in 1_000_000..1_000_010 {
@@ -101,7 +101,7 @@ fn a_signature_is_told_before_its_slot_ends() {
 }
 
 #[test]
-fn slots_and_roots_are_told_without_gaps() {
+fn slots_and_roots_are_reported_without_gaps() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let mut other = Client::new(&chain);
@@ -128,7 +128,7 @@ fn slots_and_roots_are_told_without_gaps() {
 }
 
 #[test]
-fn accounts_are_told_when_they_change() {
+fn accounts_are_reported_when_they_change() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let key = text(&address(20));
@@ -148,7 +148,7 @@ fn accounts_are_told_when_they_change() {
 }
 
 #[test]
-fn an_account_is_told_when_its_commitment_has_the_change() {
+fn an_account_is_reported_when_its_commitment_has_the_change() {
     let chain = Chain::new();
     let mut client = Client::new(&chain);
     let mut subscribe = |name: &str| {

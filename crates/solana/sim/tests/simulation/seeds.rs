@@ -5,7 +5,7 @@ use std::time::Instant;
 use hearth_sim::plan::{Kind, NODES, Plan};
 use hearth_sim::runs::{run_seeds, threads};
 
-/// In the test command each kind of fault is in at least so many seeds.
+/// Each kind of fault must occur in at least this many of the test command's seeds.
 const SEEDS_OF_A_KIND: u64 = 20;
 const SEEDS: u64 = 200;
 

@@ -421,7 +421,7 @@ fn a_simulation_shows_all_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_no_program_is_not_run() {
+fn non_program_is_not_run() {
     let mut chain = Chain::new(2);
     let outcome = |chain: &mut Chain, program| match chain.run_one(&[call(program, vec![], vec![])]) {
         Outcome::Committed(landed) => (landed.err, landed.fee, landed.compute_units),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_on_either_side_of_the_wire() {
+    fn added_hashes_are_found_after_encoding() {
         let mut random = hearth_testkit::random::Random(4);
         let mut bloom = BloomFilter::new(9_000, vec![random.word(), random.word(), random.word()]);
         let items: Vec<[u8; 32]> = (0..1_500).map(|_| random.key()).collect();

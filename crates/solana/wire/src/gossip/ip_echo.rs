@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_message_is_read_back() {
         let request = IpEchoRequest { tcp_ports: [8_000, 0, 65_535, 1], udp_ports: [2, 0x0a0a, 0, 4] };
         assert_eq!(IpEchoRequest::parse(&request.bytes()), Ok(request));
         for address in [IpAddr::from([127, 0, 0, 1]), IpAddr::from([7u16; 8])] {

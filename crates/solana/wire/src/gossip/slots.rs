@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_beyond_a_run_has_no_slots() {
+    fn decompression_bomb_gives_no_slots() {
         let bomb = miniz_oxide::deflate::compress_to_vec(&vec![0xff; 1 << 20], 9);
         assert!(bomb.len() < 1_232);
         let run = SlotRun { first_slot: 5, count: MAX_SLOTS_PER_RUN - 1, is_compressed: true, bytes: &bomb };

@@ -138,7 +138,7 @@ fn a_called_program_is_demoted_unless_the_loader_is_there() {
 }
 
 #[test]
-fn duplicates_are_parsed_and_told() {
+fn duplicates_are_parsed_and_reported() {
     let mut bytes = transfer();
     bytes[KEYS + 32..KEYS + 64].copy_from_slice(&[1; 32]);
     assert!(Txn::parse(&bytes).unwrap().has_duplicate_accounts());

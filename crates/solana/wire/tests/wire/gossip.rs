@@ -101,7 +101,7 @@ fn every_form_of_a_vote_is_read() {
 }
 
 #[test]
-fn what_is_out_of_range_or_deprecated_is_refused() {
+fn out_of_range_and_deprecated_values_are_refused() {
     for tag in [0u8, 3, 4, 6, 7, 8] {
         assert_eq!(refused(&[&[tag, 0, 0, 0][..], &[0; 200]].concat()), Kind::Deprecated);
     }
@@ -177,7 +177,7 @@ fn value_of(size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_too_long_is_refused_for_that() {
+fn overlong_value_is_refused_as_such() {
     let of = |bytes: &[u8]| CrdsValue::parse(bytes).map(|value| value.bytes().len());
     let too_long = |offset| GossipError { kind: Kind::TooLong, offset };
     assert_eq!((of(&value_of(1_188)), of(&value_of(1_189))), (Ok(1_188), Err(too_long(0))));

@@ -114,7 +114,7 @@ fn succeeds(attempt: Attempt, target: &Target) -> bool {
         Attempt::Signal => unsafe { libc::kill(parent, 0) == 0 },
         Attempt::Trace => {
             const SEIZE: libc::c_uint = 0x4206;
-            // SAFETY: it lets this process trace the other, which goes on.
+            // SAFETY: it lets this process trace the other, which continues.
             unsafe { libc::ptrace(SEIZE, parent, 0usize, 0usize) == 0 }
         }
         Attempt::ReadMemory => reads_memory(parent),

@@ -197,7 +197,7 @@ fn console_calls_are_noticed() {
 }
 
 #[test]
-fn what_waits_for_more_than_time_is_not_under_way() {
+fn nonce_gap_is_not_under_way() {
     let chain = chain(BlockTime::Instant);
     let gapped = accepted(chain.submit(vec![transfer(1, 1)]));
     let mut hashes = gapped.clone();

@@ -266,7 +266,7 @@ fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
 }
 
 #[test]
-fn whoever_alters_the_chain_waits_until_what_is_begun_is_done() {
+fn manual_change_waits_for_the_block_in_progress() {
     let chain = Chain::open(config(2)).expect("it opens");
     let (txs, more): (Vec<SharedTx>, Vec<SharedTx>) = (0..2_000u64)
         .flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce)))
@@ -361,7 +361,7 @@ impl Disk for Panics {
 }
 
 #[test]
-fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
+fn panic_while_sealing_wakes_all_waiters() {
     let dir = tempfile::tempdir().expect("a folder");
     let chain = Chain::open(ChainConfig { dir: Some(dir.path().to_owned()), ..config(1) }).expect("it opens");
     chain.mine().expect("made");

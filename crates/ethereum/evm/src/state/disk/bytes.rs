@@ -1,6 +1,6 @@
-//! Numbers and words out of bytes, little-endian, with an end that is noticed.
+//! Reads little-endian numbers and words from bytes, within their bounds.
 
-/// Takes values from the front of bytes; nothing where too few are left.
+/// Takes values from the front of the bytes; `None` if too few are left.
 pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> ByteReader<'a> {

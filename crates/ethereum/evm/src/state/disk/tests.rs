@@ -98,7 +98,7 @@ fn a_state_closed_and_opened_is_the_same_with_its_window_and_can_go_back() {
 }
 
 #[test]
-fn a_log_cut_anywhere_opens_at_the_last_whole_block_and_goes_on() {
+fn truncated_log_opens_at_the_last_whole_block() {
     let (dir, log, ends) = written(6, true);
     let bytes = std::fs::read(&log).expect("the log is there");
     let roots: Vec<B256> = (0..=7).map(|number| model(number).head().state_root()).collect();
@@ -205,7 +205,7 @@ fn checkpoints_shorten_the_log_and_keep_the_window() {
 }
 
 #[test]
-fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
+fn orderly_end_skips_records_before_the_window() {
     let last = WINDOW as u64 + 40;
     let (dir, ..) = written(last, false);
     let mut state = open(dir.path()).expect("whole");

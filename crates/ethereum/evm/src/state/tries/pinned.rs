@@ -80,7 +80,7 @@ fn slot_part(undo: &BothUndo) -> &Undo<SlotLeaf> {
 
 impl Tries {
     /// Keeps the nodes of version `top` until [`Tries::unpin`]; whether they are still there. A longer history frees
-    /// them with its oldest states all the same: what it keeps has its own bound.
+    /// them with its oldest states anyway: what it keeps has its own bound.
     pub(crate) fn pin(&self, top: &TrieTop) -> bool {
         let mut kept = self.kept_to_change();
         let is_kept = top.sequence >= kept.oldest;

@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_filled_and_time_goes_on() {
+    fn gaps_are_filled_and_time_continues() {
         assert_eq!(plan(&[(None, None), (None, Some(600)), (None, None)]), Ok(vec![(55, 552), (56, 600), (57, 612)]));
         assert_eq!(plan(&[(Some(57), None)]), Ok(vec![(55, 552), (56, 564), (57, 576)]));
         assert_eq!(plan(&[(Some(310), None)]).map(|all| all.len()), Ok(256));
     }
 
     #[test]
-    fn what_is_out_of_order_or_too_far_is_refused_in_geths_words() {
+    fn invalid_block_order_is_refused_as_by_geth() {
         let number = |why: &str| Err((-38_020, format!("block numbers must be in order: {why}")));
         let time = |why: &str| Err((-38_021, format!("block timestamps must be in order: {why}")));
         assert_eq!(plan(&[(Some(54), None)]), number("54 <= 54"));

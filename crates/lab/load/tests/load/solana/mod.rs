@@ -88,13 +88,13 @@ fn a_node_that_behaves_includes_all_by_either_way() {
 }
 
 #[test]
-fn what_fails_in_its_block_is_included_and_counted_apart() {
+fn failed_transaction_is_included_and_counted_apart() {
     let report = scene(4, Manners { fails_every: 4, ..Manners::default() }).counted(10).run();
     assert_eq!((report.included, report.receipts_seen, report.failed), (40, 40, Some(10)), "{}", report.text());
 }
 
 #[test]
-fn what_got_lost_is_sent_again() {
+fn lost_transaction_is_sent_again() {
     // Of 24 it forgets 6, and one of those again.
     let by_this = |by: SendVia| {
         let scene = scene(4, Manners { slot_ms: 100, forgets_every: 4, ..Manners::default() }).counted(6);
@@ -109,7 +109,7 @@ fn what_got_lost_is_sent_again() {
 }
 
 #[test]
-fn what_can_be_in_no_block_any_more_is_signed_anew() {
+fn expired_transaction_is_signed_again() {
     // A blockhash lives for 150 blocks of 20 ms, and the node ignores transactions during the first 75.
     let manners = Manners { deaf_for: 75, ..Manners::default() };
     let report = scene(4, manners).counted(5).run();
@@ -118,7 +118,7 @@ fn what_can_be_in_no_block_any_more_is_signed_anew() {
 }
 
 #[test]
-fn what_waits_for_room_until_it_has_expired_is_signed_anew() {
+fn held_transaction_is_signed_again_on_expiry() {
     let manners = Manners { deaf_for: 75, says_so: true, ..Manners::default() };
     let report = scene(4, manners).over_rpc().counted(5).run();
     assert_eq!((report.sent, report.included, report.rejected), (20, 20, 0), "{}", report.text());
@@ -126,7 +126,7 @@ fn what_waits_for_room_until_it_has_expired_is_signed_anew() {
 }
 
 #[test]
-fn what_was_refused_and_taken_all_the_same_is_sent_no_second_time() {
+fn refused_but_landed_is_not_sent_twice() {
     let manners = Manners { refuses_and_takes_every: 3, ..Manners::default() };
     let report = scene(4, manners).over_rpc().counted(10).run();
     assert_eq!((report.sent, report.included, report.resigned), (40, 40, 0), "{}", report.text());
@@ -154,7 +154,7 @@ fn a_dead_leader_leaves_its_slots_to_the_next() {
 }
 
 #[test]
-fn what_no_block_has_in_its_life_is_dropped() {
+fn expired_without_a_block_is_dropped() {
     let manners = Manners { deaf_for: u64::MAX, ..Manners::default() };
     let mut scene = scene(4, manners);
     (scene.asked.pace.rate, scene.asked.timing.duration) = (Some(20.0), Duration::from_secs(1));
@@ -243,7 +243,7 @@ fn everybody_gets_money_and_nothing_is_paid_twice() {
 }
 
 #[test]
-fn an_airdrop_pays_where_nobody_else_does() {
+fn airdrop_pays_without_a_funder() {
     let scene = scene(1, Manners::default());
     let (accounts, amount) = (generate(30).unwrap(), 5_000_000);
     assert_eq!(fund(&node(&scene.stub.url), None, &accounts, amount, Caller::new(&|| false), |_, _| {}).unwrap(), 30);
@@ -264,7 +264,7 @@ fn an_airdrop_pays_where_nobody_else_does() {
 }
 
 #[test]
-fn an_airdrop_is_asked_for_anew_only_when_no_block_can_have_it() {
+fn airdrop_is_repeated_only_after_expiry() {
     for (manners, airdrops) in [
         (Manners { airdrop_unanswered: true, ..Manners::default() }, 1),
         (Manners { airdrop_lost: true, life: 30, ..Manners::default() }, 2),
@@ -334,7 +334,7 @@ fn further_nodes_are_of_the_same_chain() {
 }
 
 #[test]
-fn what_is_no_node_of_a_known_chain_is_told() {
+fn unknown_kind_of_node_is_reported() {
     let refusal = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no such thing"}}"#;
     let url = serve(move |_| Reply::Answer(refusal.into()));
     let why = connect(&url, TIMEOUT).err().unwrap();

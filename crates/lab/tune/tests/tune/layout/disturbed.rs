@@ -63,7 +63,7 @@ fn a_machine_that_stays_busy_ends_it() {
 }
 
 #[test]
-fn a_default_that_fails_is_told() {
+fn a_default_that_fails_is_reported() {
     let known = planted(8, 0);
     let of = |instead: Instead| found(&known.machine, budget(1), instead).0;
     assert_eq!(of(|_, _, _, _| failed()), Err(SearchError::Default("a wall".into())));
@@ -72,7 +72,7 @@ fn a_default_that_fails_is_told() {
 }
 
 #[test]
-fn what_others_disturb_is_not_out() {
+fn disturbed_layout_stays_in() {
     let known = planted(8, 0);
     let machine = &known.machine;
     let mut near = 0;
@@ -90,7 +90,7 @@ fn what_others_disturb_is_not_out() {
 }
 
 #[test]
-fn what_was_not_compared_is_tried_again() {
+fn uncompared_layout_is_tried_again() {
     let known = planted(8, 0);
     // The default fails in the first round, including its repetition.
     let instead: Instead = |at, layout, default, _| if at > 0 && at < 6 && layout == default { failed() } else { None };
@@ -107,7 +107,7 @@ fn what_was_not_compared_is_tried_again() {
 }
 
 #[test]
-fn why_there_is_no_verdict_is_said_as_it_was() {
+fn reason_without_a_verdict_is_reported_unchanged() {
     let known = planted(8, 0);
     let machine = &known.machine;
     let budget = Budget { trials: 16, ..budget(1) };

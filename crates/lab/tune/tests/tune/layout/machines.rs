@@ -6,7 +6,7 @@ use hearth_tune::layout::{Layout, Space};
 use super::sim::{Machine, cores, kind};
 
 /// A machine, and the best rate it can reach.
-pub struct Known {
+pub struct KnownMachine {
     pub machine: Machine,
     pub best: f64,
 }
@@ -21,7 +21,7 @@ fn between(random: &mut fastrand::Rng, low: f64, high: f64) -> f64 {
 }
 
 /// Few cores: all layouts are tried. The automatic layout's assumptions about costs are off by up to a factor of four.
-pub fn small(count: usize, are_pairs: bool, seed: u64) -> Known {
+pub fn small(count: usize, are_pairs: bool, seed: u64) -> KnownMachine {
     let mut random = fastrand::Rng::with_seed(seed);
     let few = if count > 4 { 1 } else { count };
     let kinds = vec![
@@ -46,12 +46,12 @@ pub fn small(count: usize, are_pairs: bool, seed: u64) -> Known {
         ..machine(space, default, cost)
     };
     let best = machine.best();
-    Known { machine, best }
+    KnownMachine { machine, best }
 }
 
 /// Many cores. pack cannot be divided and is always busy at the best rate, so no layout is better; nearly all of every
 /// other core is needed for it.
-pub fn planted(count: usize, seed: u64) -> Known {
+pub fn planted(count: usize, seed: u64) -> KnownMachine {
     let mut random = fastrand::Rng::with_seed(seed ^ (count as u64) << 32);
     let kinds = vec![
         kind("net", count, false, false),
@@ -85,7 +85,7 @@ pub fn planted(count: usize, seed: u64) -> Known {
     let machine = Machine { mixed: between(&mut random, 0.0, 0.2), ..machine(space, default, cost) };
     let reached = Layout::new(planted_tiles(&machine, best));
     assert!(machine.rate(&reached) > 0.999 * best, "the bound is reached");
-    Known { machine, best }
+    KnownMachine { machine, best }
 }
 
 /// A core for each tile, as many as the work needs.
@@ -104,7 +104,7 @@ pub fn flat(count: usize) -> Machine {
 }
 
 /// Machines on which another tile or another core for the fullest kind is the wrong move.
-pub fn wrong_moves() -> Vec<(&'static str, Known)> {
+pub fn wrong_moves() -> Vec<(&'static str, KnownMachine)> {
     let base = |count: usize, are_pairs: bool| {
         let kinds = vec![
             kind("net", 1, false, false),
@@ -116,7 +116,7 @@ pub fn wrong_moves() -> Vec<(&'static str, Known)> {
     };
     let known = |machine: Machine| {
         let best = machine.best();
-        Known { machine, best }
+        KnownMachine { machine, best }
     };
     let at = |places: [&[usize]; 4]| {
         Layout::new(places.iter().map(|all| all.iter().map(|core| Some(*core)).collect()).collect())

@@ -11,7 +11,7 @@ use hearth_tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, search}
 use hearth_tune::layout::search_result::SearchEnd;
 use hearth_tune::layout::{Budget, Evaluate, Layout, Outcome, SearchResult, Trial, Verdict, report};
 
-use machines::{Known, flat, planted, small, wrong_moves};
+use machines::{KnownMachine, flat, planted, small, wrong_moves};
 use sim::{Machine, Trials};
 
 /// Trials of a search.
@@ -48,7 +48,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, known: &Known, found: &SearchResult) {
+    fn add(&mut self, known: &KnownMachine, found: &SearchResult) {
         let far = |layout: &Layout| (1.0 - known.machine.rate(layout) / known.best).max(0.0);
         self.default.push(far(&found.default));
         self.found.push(far(&found.layout));
@@ -81,12 +81,17 @@ impl Tally {
 }
 
 /// Searches on one sort of machine with several seeds each. Returns a message if too few came close enough.
-fn searches(name: &str, machines: impl Iterator<Item = Known>, seeds: u64) -> Option<String> {
+fn searches(name: &str, machines: impl Iterator<Item = KnownMachine>, seeds: u64) -> Option<String> {
     searches_near(NEAR_PERCENT, name, machines, seeds)
 }
 
 /// The same with another percentage.
-fn searches_near(percent: usize, name: &str, machines: impl Iterator<Item = Known>, seeds: u64) -> Option<String> {
+fn searches_near(
+    percent: usize,
+    name: &str,
+    machines: impl Iterator<Item = KnownMachine>,
+    seeds: u64,
+) -> Option<String> {
     let mut tally = Tally::default();
     for (at, known) in machines.enumerate() {
         for seed in 0..seeds {
@@ -167,7 +172,7 @@ fn where_all_layouts_are_equal_the_default_stays() {
 }
 
 #[test]
-fn for_a_gain_that_nobody_notices_the_default_stays() {
+fn negligible_gain_keeps_the_default() {
     // Others seem better at first, but by next to nothing; another limit bounds the rate, so runs differ by less.
     let machine = flat(2);
     let found = |first: f64, later: f64, least_gain: f64| {
@@ -230,7 +235,7 @@ fn with_the_fewest_runs_another_layout_is_tried() {
 }
 
 #[test]
-fn a_stopped_search_goes_on_to_the_same_answer() {
+fn a_stopped_search_continues_to_the_same_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let known = planted(16, 3);
     let machine = &known.machine;
@@ -239,7 +244,7 @@ fn a_stopped_search_goes_on_to_the_same_answer() {
         let mut inner = trials(machine, 9);
         // Advance the machine's noise to where it was.
         (0..kept).for_each(|_| drop(inner.evaluate(&machine.default, f64::INFINITY)));
-        let mut journal = Journal::open(path, Stopping { inner, given: kept, stop }).expect("opened");
+        let mut journal = Journal::open(path, StopAfter { inner, given: kept, stop }).expect("opened");
         assert_eq!(journal.kept(), kept);
         search(&machine.space, &machine.default, budget(4), &mut journal, &|_| {})
     };
@@ -254,7 +259,7 @@ fn a_stopped_search_goes_on_to_the_same_answer() {
 }
 
 /// Stops after a given number of trials.
-struct Stopping<'a> {
+struct StopAfter<'a> {
     inner: Trials<'a>,
     given: usize,
     stop: usize,
@@ -264,7 +269,7 @@ struct Stopping<'a> {
 #[error("stopped")]
 struct Stopped;
 
-impl Evaluate for Stopping<'_> {
+impl Evaluate for StopAfter<'_> {
     type Error = Stopped;
 
     fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {

@@ -50,7 +50,7 @@ fn old_versions_are_read() {
 }
 
 #[test]
-fn what_is_not_the_nodes_is_refused() {
+fn tower_of_another_node_is_refused() {
     let (key, node) = (key(), key().public_key());
     let bytes = file(&voted(1..=40));
     let other = SigningKey::from_seed(&[6; 32]).public_key();
@@ -70,7 +70,7 @@ fn what_is_not_the_nodes_is_refused() {
 }
 
 #[test]
-fn what_binds_nothing_gives_no_file() {
+fn empty_tower_gives_no_file() {
     let (key, node) = (key(), key().public_key());
     let written = |tower: &Tower| tower.to_agave(&node, |data| key.sign(data));
     assert_eq!(written(&Tower::new(bank(7))), Err(AgaveError::NoVote));

@@ -1,4 +1,4 @@
-//! Archives of a chain that goes on.
+//! Archives of a chain that continues.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -206,7 +206,7 @@ fn a_turn_that_was_missed_is_made_up_for() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_and_the_chain_goes_on() {
+fn a_full_disk_leaves_nothing_and_the_chain_continues() {
     let mut chain = RunningChain::new(Retention { full: 2, incremental: 4 });
     // Devices on which there is no room: for the accounts, and for the archive.
     let full = |chain: &RunningChain, name: &str| symlink("/dev/full", chain.archives().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Incremental archives of a ledger that stands.
+//! Incremental archives of a ledger that does not change meanwhile.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn rig(folder: &Path) -> (Rig, PathBuf) {
     (1..=8).for_each(|slot| rig.block(slot));
     rig.block_with(9, &[(100, 5), (101, 5), (102, 5), (103, 5), (104, 5)]);
     let full = rig.write(folder).unwrap();
-    // 101 is written as it was, 102 goes, 103 goes and comes back, 105 is new, 106 comes and goes.
+    // 101 is rewritten unchanged, 102 deleted, 103 deleted and created again, 105 created, 106 created and deleted.
     rig.block_with(10, &[(100, 6), (101, 5), (102, 0), (103, 0), (105, 5), (106, 5)]);
     rig.block_with(11, &[(103, 7), (106, 0)]);
     rig.block(12);
@@ -22,7 +22,7 @@ fn write(rig: &Rig, full: &Path, folder: &Path) -> Result<PathBuf, ArchiveError>
 }
 
 #[test]
-fn it_and_the_full_one_are_the_state() {
+fn incremental_and_full_archive_make_the_state() {
     let folder = tempfile::tempdir().unwrap();
     let (rig, full) = rig(folder.path());
     let path = write(&rig, &full, folder.path()).unwrap();
@@ -36,13 +36,13 @@ fn it_and_the_full_one_are_the_state() {
     assert!(held.len() < rig.ledger.accounts().count() / 2, "{} accounts", held.len());
     let again = started(&rig, &full, Some(&path));
     assert_eq!(again.hash_all(), rig.ledger.hash_all());
-    // What is there is not replaced.
+    // An existing archive is not replaced.
     let why = write(&rig, &full, folder.path()).unwrap_err();
     assert!(matches!(&why.fault, Fault::Write(e) if e.kind() == ErrorKind::AlreadyExists), "{why}");
 }
 
 #[test]
-fn it_needs_an_earlier_full_one_of_its_chain() {
+fn earlier_full_archive_of_the_chain_is_required() {
     let folder = tempfile::tempdir().unwrap();
     let (mut rig, full) = rig(folder.path());
     let fails = |rig: &Rig, full: &Path, what: &str| {

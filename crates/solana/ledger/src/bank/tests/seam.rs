@@ -97,7 +97,7 @@ fn the_general_path_sees_and_leaves_what_the_microblock_has() {
 }
 
 #[test]
-fn what_follows_on_goes_together() {
+fn consecutive_transfers_run_together() {
     let general = Scripted::default();
     let config = LedgerConfig { general: Box::new(general.clone()), ..LedgerConfig::default() };
     let mut chain = Chain::with_config(&[RICH; 4], config);

@@ -106,7 +106,7 @@ fn child_on_a_small_disk() {
 /// A real file system of 1 MB, mounted in a namespace of the child's own. Reports that it is skipped where the system
 /// does not allow such a namespace; the simulated volume above covers the same cases.
 #[test]
-fn a_real_small_disk_fills_up_and_goes_on() {
+fn a_real_small_disk_fills_up_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let unshare = |script: &str| {
         let mut command = std::process::Command::new("unshare");

@@ -1,4 +1,4 @@
-//! The store against a map, over random appends, reopenings and kills.
+//! Compares the store with a model, which is a map, over random appends, reopenings and kills.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ enum Step {
     },
 }
 
-/// Of a segment's index file: a checkpoint per reopening, and an entry for each slot that changed since.
+/// Maximum size of a segment's index file: a checkpoint per reopening, and an entry for each slot changed since.
 const INDEX_SIZE_MAX: u64 = 8 << 10;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -121,11 +121,11 @@ fn check(model: &mut Model, store: &mut BlockStore) -> Result<(), TestCaseError>
     store.settle_all();
     let reader = store.reader();
     let kept: Vec<u64> = reader.slots(.., usize::MAX).iter().map(|s| s.slot).collect();
-    // The oldest are dropped while there are more than three segments, each with its index file.
+    // The oldest segments are dropped while there are more than three, each with its index file.
     let disk_bytes = store.disk_bytes();
     let may_have_dropped = disk_bytes + INDEX_SIZE_MAX > 2 * SEGMENT_SIZE_MIN;
     let all = kept.len() == model.slots.len();
-    prop_assert!(all || may_have_dropped, "nothing goes before the limit: {disk_bytes} bytes are left");
+    prop_assert!(all || may_have_dropped, "sets were dropped below the limit: {disk_bytes} bytes are left");
     model.slots.retain(|slot, _| kept.binary_search(slot).is_ok());
     for slot in &kept {
         let sets = &model.slots[slot];

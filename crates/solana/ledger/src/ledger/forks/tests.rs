@@ -307,7 +307,7 @@ fn genesis_block() -> Vec<Block> {
 }
 
 #[test]
-fn what_landed_on_a_fork_lands_on_the_other_and_not_twice() {
+fn transaction_lands_once_on_each_fork() {
     let ledger = new(Some(Forks::default()));
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..2, &[]);
@@ -416,7 +416,7 @@ fn blockhash_that_was_undone_is_valid_until_the_root_is_above_its_slot() {
 }
 
 #[test]
-fn what_is_kept_ends_at_the_root() {
+fn undo_records_end_at_the_root() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..101, &[Action::Data(1, 200), Action::Vote(1, Some(1))]);
     let ledger = new(Some(Forks::default()));
@@ -452,7 +452,7 @@ fn what_is_kept_ends_at_the_root() {
 }
 
 #[test]
-fn what_takes_too_much_is_given_up_and_said_so() {
+fn oversized_undo_is_given_up_and_reported() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..41, &[pay(0, 1, 1)]);
     let ledger = new(Some(Forks { bytes_max: 2 << 20 }));
@@ -588,7 +588,7 @@ fn readers_see_whole_accounts_and_what_is_final_as_it_was() {
 }
 
 #[test]
-fn what_a_block_did_to_the_votes_is_told() {
+fn vote_changes_of_a_block_are_reported() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..2, &[Action::Vote(1, Some(7)), Action::Stake(5, 1, 5 * RICH)]);
     extend(&mut blocks, 1, 2..3, &[Action::Vote(0, None), Action::Vote(3, Some(1))]);
@@ -655,7 +655,7 @@ fn changed(ledger: &Ledger, slot: u64, limit: usize) -> Option<Vec<ChangedAccoun
 }
 
 #[test]
-fn what_a_block_changed_is_listed_by_address_as_long_as_it_is_kept() {
+fn kept_changes_of_a_block_are_listed_by_address() {
     let ledger = new(Some(Forks::default()));
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..2, &[pay(0, 1, 77), pay(1, 2, 5), Action::Data(1, 200), Action::Data(2, 90)]);

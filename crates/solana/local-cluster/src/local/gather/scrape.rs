@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_holds_nobody_up() {
+    fn silent_node_delays_no_other() {
         // The kernel accepts connections for it, but nobody answers them.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

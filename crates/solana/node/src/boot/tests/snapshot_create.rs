@@ -96,7 +96,7 @@ fn an_archive_follows_an_archive() {
     let out = folder.path().join("snapshots");
     std::fs::create_dir_all(&out).unwrap();
     create(&config, Some(2), &out).unwrap();
-    // It goes on from the first one, which has the blocks before it as statuses alone.
+    // It continues from the first one, which has the blocks before it as statuses alone.
     create(&config, None, &out).unwrap();
     let contents = archive(&out, 5).contents;
     assert_eq!(contents.statuses.iter().map(|of| of.slot).collect::<Vec<_>>(), [0, 1, 2, 5]);

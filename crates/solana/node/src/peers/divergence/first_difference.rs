@@ -68,7 +68,7 @@ impl DivergentBlock<'_> {
                 Err(fault) => why = format!("{address}: {fault}"),
             }
         }
-        format!("Which account differs first could not be found out ({why})")
+        format!("The first account that differs is unknown ({why})")
     }
 
     /// The nodes with an RPC address, the leader first.
@@ -107,15 +107,15 @@ impl fmt::Display for FirstDifference {
         let Some(AccountDifference { key, here, there }) = account else {
             return write!(
                 f,
-                "What slot {slot} changed is the same here and at {peer}: the two sides parted before it"
+                "Slot {slot} changed the same accounts here and at {peer}: the states differ since an earlier slot"
             );
         };
-        let [here, there] = [here, there].map(|side| side.as_ref().map_or_else(|| "not changed".into(), as_it_is));
+        let [here, there] = [here, there].map(|side| side.as_ref().map_or_else(|| "not changed".into(), describe));
         write!(f, "The first account that differs is {} in slot {slot}: here {here}; at {peer} {there}", encode_32(key))
     }
 }
 
-fn as_it_is(account: &ChangedAccount) -> String {
+fn describe(account: &ChangedAccount) -> String {
     let ChangedAccount { lamports, owner, executable, space, hash, .. } = account;
     if *lamports == 0 {
         return "it does not exist".into();
@@ -132,7 +132,7 @@ trait Side {
 
 impl Side for &Ledger {
     fn page(&mut self, slot: u64, after: Option<&Pubkey>, limit: usize) -> Result<SlotChanges, String> {
-        let gone = || format!("what slot {slot} changed is not kept here any more");
+        let gone = || format!("the changes of slot {slot} are no longer kept here");
         self.slot_changes(slot, after, limit).ok_or_else(gone)
     }
 }
@@ -160,7 +160,7 @@ impl Side for Peer {
         let page = self.rpc.call("getSlotChanges", &json!([slot, options])).map_err(|e| e.to_string())?;
         page_of(&page)
             .filter(|page| page.slot == slot && page.accounts.len() <= limit)
-            .ok_or_else(|| "no such answer".into())
+            .ok_or_else(|| "the answer has another form".into())
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_block_that_the_sides_do_not_agree_on_is_found() {
+    fn first_block_with_two_hashes_is_found() {
         let mut here = KeptBlocks(vec![block(10, 1, &[]), block(12, 2, &[]), block(14, 3, &[]), block(16, 4, &[])]);
         let mut there = KeptBlocks(vec![block(10, 1, &[]), block(12, 12, &[]), block(14, 13, &[]), block(16, 14, &[])]);
         assert_eq!(first_slot(&mut here, &mut there, 16, [14; 32]), Ok(12));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_words() {
+    fn difference_reads_as_a_sentence() {
         let peer = "127.0.0.1:8899".parse().unwrap();
         let key = account(1, 0).key;
         let of = |here, there| {
@@ -329,7 +329,7 @@ mod tests {
         );
         let text = of(Some(account(1, 0)), Some(account(1, 6)));
         assert!(text.contains("here it does not exist; at 127.0.0.1:8899 6 lamports"), "{text}");
-        assert!(FirstDifference { slot: 7, peer, account: None }.to_string().contains("parted before it"));
+        assert!(FirstDifference { slot: 7, peer, account: None }.to_string().contains("since an earlier slot"));
         // There is no node to ask.
         let ledger = Ledger::new(
             &hearth_ledger::Genesis::create(hearth_ledger::GenesisConfig::development([1; 32], [2; 32], 0), |_| {})

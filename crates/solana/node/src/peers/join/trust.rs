@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn known_nodes_need_nobody_else_and_nobody_else_counts() {
+    fn only_known_nodes_count_and_suffice() {
         let known = trust(&[1_000; 4], &[[9; 32]]);
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(9, 700, 4)]), Some(offer(9, 700, 4)));
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(3, 900, 5)]), None, "it says nothing");

@@ -390,7 +390,7 @@ proptest! {
     /// A transaction that conflicts with nothing in flight and with no better one precedes all that pay worse: none is
     /// passed over.
     #[test]
-    fn nobody_entitled_is_passed_over(ops in ops(6, 200)) {
+    fn no_eligible_transaction_is_passed_over(ops in ops(6, 200)) {
         let mut watched = CheckedScheduler::new(config());
         watched.begin();
         for op in ops {
@@ -458,7 +458,7 @@ fn independent_transactions_go_by_reward_per_cost() {
 }
 
 #[test]
-fn who_pays_well_runs_once_the_hot_account_is_free() {
+fn best_payer_runs_once_the_hot_account_is_free() {
     let mut w = CheckedScheduler::new(config());
     w.begin();
     let low = w.insert(Spec::new(1, &[(0, true)])).unwrap();
@@ -726,7 +726,7 @@ fn expiry_reaches_transactions_wherever_they_stand() {
 }
 
 #[test]
-fn accounts_that_nobody_may_write_need_no_lock() {
+fn read_only_accounts_need_no_lock() {
     let mut w = CheckedScheduler::new(config());
     w.begin();
     for n in 0..2 {

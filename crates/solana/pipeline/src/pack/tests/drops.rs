@@ -17,7 +17,7 @@ fn give_tagged(rig: &mut Rig<Pack>, fates: &DropTable, bytes: &[u8]) {
 }
 
 #[test]
-fn every_drop_is_told_under_its_signature() {
+fn every_drop_is_reported_under_its_signature() {
     let fates = Arc::new(DropTable::new(1000, 3));
     let config = Config { capacity: 2, accounts: 256, drops: DropLog::new(fates.clone()), ..small() };
     let mut rig = rig(config);

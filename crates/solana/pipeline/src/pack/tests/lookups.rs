@@ -104,7 +104,7 @@ fn an_account_both_named_and_taken_from_a_table_is_there_twice() {
 }
 
 #[test]
-fn what_a_table_gives_from_the_next_slot_on_is_waited_for() {
+fn table_entry_of_the_next_slot_is_awaited() {
     let ledger = ledger();
     store_table(&ledger, 7, 1, &[[11; 32], [12; 32]]);
     let mut rig = reading(&ledger);
@@ -125,7 +125,7 @@ fn what_a_table_gives_from_the_next_slot_on_is_waited_for() {
 }
 
 #[test]
-fn what_no_table_gives_is_dropped_two_slots_later() {
+fn unresolved_lookup_is_dropped_two_slots_later() {
     let ledger = ledger();
     store_table(&ledger, 0, 0, &[[11; 32]]);
     let mut rig = reading(&ledger);

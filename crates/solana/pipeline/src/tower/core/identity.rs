@@ -27,7 +27,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// A change that is under way.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct IdentityChange {
     node: Pubkey,
     role: Role,
     since: Duration,
@@ -84,12 +84,12 @@ impl Core {
             match role.tower.clone().map(|tower| self.consensus.aligned(tower)).transpose() {
                 Ok(_) => {
                     let (since, unled_since) = (now.monotonic, None);
-                    self.leaving = Some(Leaving { node, role, since, unled_since, is_tower_moving: false });
+                    self.leaving = Some(IdentityChange { node, role, since, unled_since, is_tower_moving: false });
                 }
                 Err(why) => self.refuse(misfit(&why)),
             }
         }
-        let Some(Leaving { since, is_tower_moving, .. }) = self.leaving else { return Ok(false) };
+        let Some(IdentityChange { since, is_tower_moving, .. }) = self.leaving else { return Ok(false) };
         if !is_tower_moving {
             self.save(files)?;
             if !self.has_ended_blocks(now) {
@@ -130,7 +130,7 @@ impl Core {
 
     /// Takes the new identity, and lets all tiles know.
     fn enter(&mut self) {
-        let Some(Leaving { node, role, .. }) = self.leaving.take() else { return };
+        let Some(IdentityChange { node, role, .. }) = self.leaving.take() else { return };
         let Role { vote_account, leads, tower } = role;
         let has_tower = tower.is_some();
         // Blocks that the identity made elsewhere may not be here.

@@ -85,7 +85,7 @@ fn a_block_that_does_not_end_keeps_the_identity() {
     let status = desk.status();
     assert_eq!((status.identity, status.is_changing), (node(own), false));
     assert!(status.failure.is_some_and(|why| why.contains("an own block does not end")));
-    // It goes on as before.
+    // It continues as before.
     tested.made(id(1), id(0), own);
     assert_eq!(tested.votes(), [1]);
 }

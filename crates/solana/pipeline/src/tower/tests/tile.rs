@@ -224,7 +224,7 @@ fn news_waits_while_replay_has_no_room() {
     votes(1..=depth, &mut trial);
     votes(depth + 1..=2 * depth - 20, &mut trial);
     assert!(trial.rig.backpressure().0, "it waits for replay");
-    // Frags of replay and sign are read all the same.
+    // Frags of replay and sign are read anyway.
     for _ in 0..3 * DEPTH {
         trial.give(&Event::Backlog(true), 100);
         trial.rig.run();
@@ -404,7 +404,7 @@ fn slow_disk_keeps_no_vote_back_for_good() {
 }
 
 #[test]
-fn broken_disk_stops_the_tile_and_is_said() {
+fn broken_disk_stops_the_tile_and_is_reported() {
     let mut trial = Trial::new();
     trial.commands();
     trial.disk.lock().fault = Some(io::ErrorKind::PermissionDenied);
