@@ -333,6 +333,8 @@ impl World {
         }
         let sent = std::mem::take(&mut node.wire.lock().sent);
         let Validator { identity, vote, .. } = site.who;
+        let equivocates = number == self.plan.victim && self.plan.fault(Kind::Equivocate).is_some();
+        let is_honest = !site.is_damaged && !equivocates;
         for datagram in sent {
             if datagram.from == PortKind::Gossip {
                 self.checker.leaves(number, &site.folder, (&identity, &vote), &datagram.data)?;
@@ -342,6 +344,13 @@ impl World {
                 && slot_of(&datagram.data) == Some(slot)
             {
                 self.trace.learnt(self.now, number, SlotEvent::SentShred, "");
+            }
+            if is_honest
+                && datagram.from == PortKind::Tvu
+                && let Some(slot) = slot_of(&datagram.data)
+                && node.ledger.leader_at(slot).is_some_and(|leader| leader.node == identity)
+            {
+                self.checker.makes(number, slot, &datagram.data)?;
             }
             self.network.send(self.now, number, datagram, &mut self.digest);
         }
