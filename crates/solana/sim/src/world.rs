@@ -387,7 +387,6 @@ impl World {
             return;
         };
         self.equivocated = slot;
-        self.effective.insert(Kind::Equivocate);
         self.trace.say(self.now, number, &format!("makes another block of slot {slot}"));
         for to in (0..self.sites.len()).filter(|to| *to != number) {
             for shred in &shreds {
@@ -521,7 +520,7 @@ impl World {
         self.trace.say(self.now, victim, &format!("{} begins", fault.kind.name()));
         let site = &mut self.sites[victim];
         let is_effective = match fault.kind {
-            Kind::PowerLoss | Kind::Equivocate => false, // Once it happens.
+            Kind::PowerLoss => false, // Once it goes.
             Kind::Crash | Kind::FarBehind => site.node.is_some(),
             kind => !kind.changes_running_victim(),
         };
