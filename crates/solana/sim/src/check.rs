@@ -21,6 +21,7 @@ use crate::node::{Node, SLOT_MS};
 use crate::snapshots::INTERVAL_SLOTS;
 use crate::trace::{SlotEvent, Trace};
 use crate::values::PassedOn;
+use crate::versions::SignedSets;
 use crate::votes::{Fault, Votes};
 
 /// Slots in which a cluster whose faults are over roots what was newest then: the votes of one that was cut off bind
@@ -68,11 +69,13 @@ pub enum Invariant {
     Snapshots,
     /// What a node passes on of another's gossip is no older than what it passed on before.
     NewerValues,
+    /// A leader makes one block of each of its slots.
+    OneVersion,
 }
 
 impl Invariant {
     /// All, with what docs and reports call them.
-    pub const ALL: [(Invariant, &'static str); 17] = [
+    pub const ALL: [(Invariant, &'static str); 18] = [
         (Invariant::OneRoot, "one-root"),
         (Invariant::ConfirmedStays, "confirmed-stays"),
         (Invariant::OneBankHash, "one-bank-hash"),
@@ -90,6 +93,7 @@ impl Invariant {
         (Invariant::OneStakes, "one-stakes"),
         (Invariant::Snapshots, "snapshots"),
         (Invariant::NewerValues, "newer-values"),
+        (Invariant::OneVersion, "one-version"),
     ];
 
     /// What docs and reports call it.
@@ -152,6 +156,7 @@ pub struct Checker {
     confirmed: Vec<Confirmed>,
     votes: Votes,
     passed_on: PassedOn,
+    signed: SignedSets,
     fees: Fees,
     bounds: Bounds,
     /// The stakes of each epoch, as the first node has them that has rooted a block of the epoch before.
@@ -171,6 +176,7 @@ impl Checker {
             confirmed: vec![],
             votes: Votes::new(nodes),
             passed_on: PassedOn::new(nodes),
+            signed: SignedSets::default(),
             fees: Fees::default(),
             bounds: Bounds::default(),
             stakes: BTreeMap::new(),
@@ -323,6 +329,15 @@ impl Checker {
             Fault::NotOnDisk(what) => Err(Violation::new(Invariant::VoteOnDisk, what)),
             Fault::Breaks(what) => Err(Violation::new(Invariant::Lockouts, what)),
         }
+    }
+
+    /// A shred leaves the leader of its slot, which is honest.
+    ///
+    /// # Errors
+    /// The leader has made another block of the slot before.
+    pub fn makes(&mut self, node: usize, slot: u64, shred: &[u8]) -> Result<(), Violation> {
+        let broken = |what: String| Err(Violation::new(Invariant::OneVersion, what));
+        self.signed.leave(node, slot, shred).map_or(Ok(()), broken)
     }
 
     /// What a node takes to be confirmed has enough votes, as far as votes are on disk.

@@ -30,5 +30,6 @@ pub mod snapshots;
 pub mod stake;
 pub mod trace;
 pub mod values;
+pub mod versions;
 pub mod votes;
 pub mod world;

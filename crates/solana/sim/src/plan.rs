@@ -106,6 +106,13 @@ impl Kind {
         Self::ALL.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
     }
 
+    /// Whether it takes effect while the victim runs, from its begin to its end. Of the others the world says when.
+    pub(crate) fn changes_running_victim(self) -> bool {
+        use Kind::{DiskFull, Equivocate, Garbage, Misdirected, OneWay, Partition, SlowDisk, Withhold, WriteErrors};
+        let of_disk = matches!(self, DiskFull | Misdirected | SlowDisk | WriteErrors);
+        of_disk || matches!(self, Equivocate | Garbage | OneWay | Partition | Withhold)
+    }
+
     /// How many slots it lasts at least and at most, and how much of it there is at least and at most.
     fn ranges(self) -> ((u64, u64), (u64, u64)) {
         match self {

@@ -19,8 +19,10 @@ pub struct Tally {
     pub seeds: u64,
     /// How long they took, on virtual time, nanoseconds.
     pub virtual_ns: u64,
-    /// In how many seeds there was each kind of fault.
+    /// In how many seeds each kind of fault took effect.
     pub faults: BTreeMap<Kind, u64>,
+    /// The newest slot of the seed that had the fewest.
+    pub least_slots: Option<u64>,
     /// Blocks rooted.
     pub rooted: u64,
     /// Transactions that clients saw confirmed.
@@ -45,8 +47,9 @@ impl Tally {
         self.snapshots.0 += outcome.snapshots.0;
         self.snapshots.1 += outcome.snapshots.1;
         self.digests.insert(outcome.plan.seed, outcome.digest);
-        for fault in &outcome.plan.faults {
-            *self.faults.entry(fault.kind).or_default() += 1;
+        self.least_slots = Some(self.least_slots.map_or(outcome.newest_slot, |least| least.min(outcome.newest_slot)));
+        for kind in &outcome.faults {
+            *self.faults.entry(*kind).or_default() += 1;
         }
         if outcome.violation.is_some() {
             self.failed.push(outcome);

@@ -8,7 +8,7 @@
 //! is due goes wrong, and each node that has something to do is turned, in the order of their numbers: all in one
 //! thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +58,10 @@ pub struct Outcome {
     pub digest: u64,
     /// How long it took, on virtual time, nanoseconds.
     pub virtual_ns: u64,
+    /// The newest slot that a node without damage has executed.
+    pub newest_slot: u64,
+    /// Kinds of faults that took effect: one planned for a node that is down does not.
+    pub faults: BTreeSet<Kind>,
     /// Blocks that were rooted.
     pub rooted: usize,
     /// Transactions that clients sent, and that they saw confirmed.
@@ -117,6 +121,8 @@ struct World {
     agenda: BTreeMap<(u64, u64), Act>,
     acts: u64,
     active: Vec<bool>,
+    /// Kinds of faults that took effect.
+    effective: BTreeSet<Kind>,
     now: u64,
     /// When the first block was there.
     began_at: Option<u64>,
@@ -167,6 +173,8 @@ fn finish(world: &mut World, traced: Option<u64>) -> Outcome {
     Outcome {
         digest: world.digest.value(),
         virtual_ns: world.now,
+        newest_slot: world.newest_slot(),
+        faults: std::mem::take(&mut world.effective),
         rooted: world.checker.rooted_blocks(),
         transactions: (world.clients.sent(), world.checker.confirmed_transactions()),
         starts: world.sites.iter().map(|site| site.starts).sum(),
@@ -234,6 +242,7 @@ impl World {
             acts: 0,
             // Who joins late is not there from the start on.
             active: plan.faults.iter().map(|fault| fault.kind == Kind::LateJoin).collect(),
+            effective: BTreeSet::new(),
             now: 0,
             began_at: None,
             snapshots: (0, 0),
@@ -308,12 +317,14 @@ impl World {
 
     /// Turns a node, takes what it sends, and looks at it.
     fn turn(&mut self, number: usize) -> Result<(), Violation> {
+        self.note_effects(number);
         let site = &mut self.sites[number];
         let Some(node) = &mut site.node else { return Ok(()) };
         let result = node.run(self.now);
         self.recorded.iter_mut().filter(|recorded| recorded.node == number).for_each(RecordedNode::step);
         if site.disk.is_off() {
             self.trace.say(self.now, number, "loses its power");
+            self.effective.insert(Kind::PowerLoss);
             self.stop(number);
             return Ok(());
         }
@@ -322,6 +333,8 @@ impl World {
         }
         let sent = std::mem::take(&mut node.wire.lock().sent);
         let Validator { identity, vote, .. } = site.who;
+        let equivocates = number == self.plan.victim && self.plan.fault(Kind::Equivocate).is_some();
+        let is_honest = !site.is_damaged && !equivocates;
         for datagram in sent {
             if datagram.from == PortKind::Gossip {
                 self.checker.leaves(number, &site.folder, (&identity, &vote), &datagram.data)?;
@@ -331,6 +344,13 @@ impl World {
                 && slot_of(&datagram.data) == Some(slot)
             {
                 self.trace.learnt(self.now, number, SlotEvent::SentShred, "");
+            }
+            if is_honest
+                && datagram.from == PortKind::Tvu
+                && let Some(slot) = slot_of(&datagram.data)
+                && node.ledger.leader_at(slot).is_some_and(|leader| leader.node == identity)
+            {
+                self.checker.makes(number, slot, &datagram.data)?;
             }
             self.network.send(self.now, number, datagram, &mut self.digest);
         }
@@ -347,6 +367,16 @@ impl World {
             self.equivocate(number);
         }
         Ok(())
+    }
+
+    /// Notes which faults a node that is turned now meets.
+    fn note_effects(&mut self, number: usize) {
+        if number != self.plan.victim {
+            return;
+        }
+        let active = self.plan.faults.iter().zip(&self.active).filter(|(_, active)| **active);
+        let kinds = active.map(|(fault, _)| fault.kind).filter(|kind| kind.changes_running_victim());
+        self.effective.extend(kinds);
     }
 
     /// Sends another block of the slot that a node has just made.
@@ -489,6 +519,12 @@ impl World {
         self.digest.word(fault.kind as u64);
         self.trace.say(self.now, victim, &format!("{} begins", fault.kind.name()));
         let site = &mut self.sites[victim];
+        let is_effective = match fault.kind {
+            Kind::PowerLoss => false, // Once it goes.
+            Kind::Crash | Kind::FarBehind => site.node.is_some(),
+            kind => !kind.changes_running_victim(),
+        };
+        self.effective.extend(is_effective.then_some(fault.kind));
         match fault.kind {
             Kind::Crash | Kind::FarBehind => self.stop(victim),
             Kind::PowerLoss => site.disk.lose_power_after(fault.amount),
@@ -518,6 +554,7 @@ impl World {
         match fault.kind {
             Kind::PowerLoss if site.node.is_some() && !site.disk.is_off() => {
                 // It wrote too little for that: then the power goes between two writes.
+                self.effective.insert(Kind::PowerLoss);
                 self.stop(victim);
             }
             Kind::DiskFull => site.disk.leave(None),
@@ -625,23 +662,29 @@ impl World {
         if self.now < healed_at {
             return Ok(false);
         }
-        let sites = &self.sites;
-        let nodes = || sites.iter().filter(|site| !site.is_damaged);
-        let head = |site: &Site| Some(site.node.as_ref()?.ledger.recent_blocks(1).first()?.slot);
-        let newest = nodes().filter_map(head).max().unwrap_or(0);
+        let newest = self.newest_slot();
         let goal = *self.goal.get_or_insert(newest);
+        let nodes = || self.sites.iter().filter(|site| !site.is_damaged);
         let root = |site: &Site| site.node.as_ref().and_then(|node| node.ledger.root()).unwrap_or(0);
         let have_rooted = nodes().all(|site| root(site) > goal);
-        if have_rooted && self.now >= began + self.plan.slots * SLOT_NS {
+        if have_rooted && newest >= self.plan.slots {
             return Ok(true);
         }
-        if !have_rooted && self.now > healed_at + heals_within_ns() {
+        // Those that have rooted it may still have slots to make.
+        let since = if have_rooted { healed_at.max(began + self.plan.slots * SLOT_NS) } else { healed_at };
+        if self.now > since + heals_within_ns() {
             let roots: Vec<u64> = nodes().map(root).collect();
             let what =
                 format!("the roots are {roots:?} long after all was over at slot {goal}, the newest is {newest}");
             return Err(Violation::new(Invariant::Heals, what));
         }
         Ok(false)
+    }
+
+    /// The newest slot that a node without damage has executed.
+    fn newest_slot(&self) -> u64 {
+        let nodes = self.sites.iter().filter(|site| !site.is_damaged).filter_map(|site| site.node.as_ref());
+        nodes.filter_map(|node| Some(node.ledger.recent_blocks(1).first()?.slot)).max().unwrap_or(0)
     }
 
     /// What must hold once a run is over.

@@ -411,7 +411,9 @@ impl Repair {
         let accepted_to = self.accepted_to(executed);
         self.beyond = self.beyond.filter(|(slot, at)| *slot > accepted_to && now < *at + VOTED_NS);
         let accepted_to = self.beyond.map(|_| accepted_to);
-        KnownSlots { executed, root, begun: &self.begun, whole: &whole, voted: &voted, accepted_to }.wanted(below)
+        let probe = now / LOOK_DEEP_NS;
+        KnownSlots { executed, root, begun: &self.begun, whole: &whole, voted: &voted, accepted_to, probe }
+            .wanted(below)
     }
 
     fn set_root(&mut self, root: u64) {

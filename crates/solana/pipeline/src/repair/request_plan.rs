@@ -20,6 +20,8 @@ pub(super) const ANCESTORS: usize = 11;
 /// Slots after the newest executed one whose missing shreds are requested. Shred lists the missing shreds of this many
 /// of its lowest slots.
 pub(crate) const SLOTS_WANTED: usize = 32;
+/// Slots beyond these that are requested, too, where slots are requested blindly.
+pub(super) const PROBED: usize = 8;
 /// Slots examined for that, and below the newest executed one.
 pub(super) const SLOTS_LOOKED_AT: u64 = 1_024;
 /// How many slots beyond the final one shreds are accepted for, at least; half an epoch if that is more.
@@ -45,6 +47,8 @@ pub(super) struct KnownSlots<'a> {
     /// If the cluster is beyond all slots whose shreds are accepted: the last of these. No shred shows that there are
     /// blocks up to there.
     pub accepted_to: Option<u64>,
+    /// Chooses which slots beyond the next ones are requested blindly: increase it by one to continue with the next.
+    pub probe: u64,
 }
 
 impl KnownSlots<'_> {
@@ -55,7 +59,8 @@ impl KnownSlots<'_> {
     }
 
     /// Returns what is missing of the next slots, the oldest first; before it unknown ancestors, and after it slots of
-    /// which only votes were heard. If the cluster is beyond what shred accepts, the next slots are requested blindly.
+    /// which only votes were heard. If the cluster is beyond what shred accepts, the next slots are requested blindly,
+    /// and a few of those beyond: nobody answers if all of the next ones were skipped.
     pub fn wanted(&self, below: u64) -> Vec<RequestContent> {
         let (executed, from) = (self.executed, self.from(below));
         let to = executed + SLOTS_LOOKED_AT;
@@ -77,8 +82,12 @@ impl KnownSlots<'_> {
         let skipped = between(parents.iter().map(|(slot, parent)| (*parent.max(&executed), *slot)), from, to);
         let is_heard_of = |slot: &u64| self.begun.contains_key(slot) || named.contains(slot);
         let slots = (from..=newest.min(to)).filter(|slot| !self.whole.contains_key(slot));
-        let slots = slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
-        let slots: BTreeSet<u64> = slots.take(SLOTS_WANTED).collect();
+        let mut missing =
+            slots.filter(|slot| is_heard_of(slot) || (*slot > executed && !skipped[(*slot - from) as usize]));
+        let mut slots: BTreeSet<u64> = missing.by_ref().take(SLOTS_WANTED).collect();
+        if self.accepted_to.is_some() {
+            slots.extend(probed(&missing.collect::<Vec<_>>(), self.probe));
+        }
         let unseen = self.voted.iter().copied().filter(|slot| (from..=to).contains(slot) && !is_there(slot));
         let unseen = unseen.filter(|slot| !slots.contains(slot));
         for slot in slots.iter().copied().chain(unseen) {
@@ -91,6 +100,12 @@ impl KnownSlots<'_> {
         }
         wanted
     }
+}
+
+/// Returns [`PROBED`] of these slots, those after the ones of the probe before; after the last comes the first.
+fn probed(slots: &[u64], probe: u64) -> impl Iterator<Item = u64> {
+    let first = probe.wrapping_mul(PROBED as u64) as usize;
+    (0..PROBED.min(slots.len())).map(move |index| slots[first.wrapping_add(index) % slots.len()])
 }
 
 /// For each slot in `from..to`, whether it is between the two of a pair. A leader may name a parent far back, and
@@ -137,8 +152,16 @@ mod tests {
         // 12 was built on 9, so 10 and 11 are on no known fork; 15 on 13, of which nothing is here.
         let begun = BTreeMap::from([gaps(12, Some(9), &[3]), gaps(15, Some(13), &[]), gaps(14, None, &[7, 8])]);
         let whole = BTreeMap::from([(9, 8)]);
-        let known =
-            KnownSlots { executed: 9, root: 4, begun: &begun, whole: &whole, voted: &[17, 9, 3], accepted_to: None };
+        let voted = [17, 9, 3];
+        let known = KnownSlots {
+            executed: 9,
+            root: 4,
+            begun: &begun,
+            whole: &whole,
+            voted: &voted,
+            accepted_to: None,
+            probe: 0,
+        };
         let expected = [
             RequestContent::Orphan { slot: 15 },
             RequestContent::Shred { slot: 12, index: 3 },
@@ -152,7 +175,7 @@ mod tests {
         assert_eq!(known.wanted(0), expected);
         assert_eq!(known.wanted(1_024)[..2], [RequestContent::Orphan { slot: 9 }, expected[0]]);
         let (begun, whole) = (BTreeMap::new(), BTreeMap::new());
-        let idle = KnownSlots { executed: 9, root: 9, begun: &begun, whole: &whole, voted: &[], accepted_to: None };
+        let idle = KnownSlots { root: 9, begun: &begun, whole: &whole, voted: &[], ..known };
         assert_eq!(idle.wanted(1_024), []);
     }
 
@@ -160,11 +183,25 @@ mod tests {
     fn next_slots_are_requested_blindly_where_the_cluster_is_beyond_what_is_accepted() {
         let highest = |slot| RequestContent::Highest { slot, from: 0 };
         let (begun, whole) = (BTreeMap::new(), BTreeMap::from([(12, 9)]));
-        let known =
-            KnownSlots { executed: 9, root: 9, begun: &begun, whole: &whole, voted: &[], accepted_to: Some(15) };
+        let known = KnownSlots {
+            executed: 9,
+            root: 9,
+            begun: &begun,
+            whole: &whole,
+            voted: &[],
+            accepted_to: Some(15),
+            probe: 0,
+        };
         // 12 was built on 9: 10 and 11 have no block on its fork.
         assert_eq!(known.wanted(1_024), [13, 14, 15].map(highest));
-        let known = KnownSlots { accepted_to: Some(9_000), ..known };
-        assert_eq!(known.wanted(0).len(), SLOTS_WANTED);
+        // All of the next slots may have been skipped: some of those beyond are requested in turn.
+        let first_beyond = 13 + SLOTS_WANTED as u64;
+        for (probe, first) in [(0, first_beyond), (1, first_beyond + PROBED as u64)] {
+            let wanted = KnownSlots { accepted_to: Some(9_000), probe, ..known }.wanted(0);
+            let expected = (13..first_beyond).chain(first..first + PROBED as u64).map(highest);
+            assert_eq!(wanted, expected.collect::<Vec<_>>());
+        }
+        assert_eq!(probed(&[3, 4, 5], 7).collect::<BTreeSet<_>>(), BTreeSet::from([3, 4, 5]));
+        assert_eq!(probed(&[], 7).count(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! Tile tests, in which the test plays shred, net and sign.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::repair::{RepairDatagram, write_ping};
 
+use super::request_plan::PROBED;
 use super::*;
 use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
 
@@ -250,8 +252,17 @@ fn next_slots_are_requested_if_only_votes_show_how_far_the_cluster_is() {
     let mut bench = Bench::with_epochs_of(32);
     bench.rig.give_control(TOWER_REPAIR, 200, VOTED, &[]);
     let wanted = bench.wanted_after(Duration::from_nanos(PATIENCE_NS));
-    let next = (1..=SLOTS_WANTED as u64).map(|slot| RequestContent::Highest { slot, from: 0 });
+    let next = (1..=(SLOTS_WANTED + PROBED) as u64).map(|slot| RequestContent::Highest { slot, from: 0 });
     assert_eq!(wanted, next.collect::<Vec<_>>());
+    // If these were skipped and nobody answers, all slots with known leaders are requested in turn.
+    let mut requested = BTreeSet::new();
+    for _ in 0..4 {
+        requested.extend(bench.wanted_after(Duration::from_nanos(LOOK_DEEP_NS)).iter().map(|wanted| match wanted {
+            RequestContent::Highest { slot, from: 0 } => *slot,
+            other => panic!("{other:?}"),
+        }));
+    }
+    assert!(requested.iter().copied().eq(1..=63), "{requested:?}");
     // 60 was built on slot 0, so that there are three more slots with known leaders.
     let gaps = SlotGaps { slot: 60, parent: Some(0), ..SlotGaps::default() };
     bench.tell("shred_repair:0", SLOT_WHOLE, &gaps);

@@ -37,7 +37,7 @@ const NOTICED: [Mutation; 17] = [
 
 /// Bugs that an invariant is there for, which no run has confirmed yet: `HEARTH_MUTATION=tried` runs them. One that a
 /// seed notices belongs into [`NOTICED`], after that was seen; until then no test asserts any of these.
-const TRIED: [Mutation; 5] = [
+const TRIED: [Mutation; 6] = [
     // `confirmed-by-stake` weighs votes by the stakes of the block's epoch, which change.
     Mutation::StaleStakes,
     // `lamports`: one transaction in sixteen gives lamports away, and then fails.
@@ -48,6 +48,8 @@ const TRIED: [Mutation; 5] = [
     Mutation::LostCut,
     // `newer-values`: datagrams of gossip come twice, overtake each other, and are sent again by strangers.
     Mutation::OlderValue,
+    // `one-version`: a leader crashes within its slot, and is up again before the slot is over.
+    Mutation::RepeatedSlot,
 ];
 
 /// The first outcome of `seeds` that shows the bug, on all cores: a seed that fails without the bug too shows nothing.
