@@ -221,8 +221,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs work that makes blocks on a thread that may block. It is boxed so that the runtime's tasks are compiled once
-    /// and not for each kind of work.
+    /// Runs work that makes blocks on a thread that may block. It is boxed so that the runtime's tasks are compiled
+    /// once and not for each kind of work.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Chain) -> Result<T, Failure> + Send + 'static,
