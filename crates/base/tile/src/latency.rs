@@ -88,8 +88,8 @@ impl Histogram {
         };
     }
 
-    /// Writes changes to the workspace: after a few latencies of a similar size, a few words. Panics if `words` are fewer
-    /// than [`WORDS`].
+    /// Writes changes to the workspace: after a few latencies of a similar size, a few words. Panics if `words` are
+    /// fewer than [`WORDS`].
     pub fn flush(&mut self, words: &[AtomicU64]) {
         assert!(words.len() >= WORDS, "counters region too small");
         let changed = std::mem::take(&mut self.changed);

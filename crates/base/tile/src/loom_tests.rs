@@ -111,8 +111,8 @@ fn no_wake_up_is_lost_while_tiles_are_lent() {
     });
 }
 
-/// The borrower publishes for tiles that may be on their way to it, in the pass before a sleep: it wakes their owner, or
-/// has the tiles soon, but never signals itself.
+/// The borrower publishes for tiles that may be on their way to it, in the pass before a sleep: it wakes their owner,
+/// or has the tiles soon, but never signals itself.
 #[test]
 fn a_borrower_need_not_wake_itself() {
     model(|| {

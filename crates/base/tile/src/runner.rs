@@ -34,12 +34,12 @@ pub enum Activity {
 
 /// Interval between two housekeepings, in nanoseconds.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000;
-/// The same for a tile of a node's core that has not worked meanwhile, in nanoseconds. At little load a core wakes every
-/// few milliseconds for one of its tiles, and need not keep house for all of them each time.
+/// The same for a tile of a node's core that has not worked meanwhile, in nanoseconds. At little load a core wakes
+/// every few milliseconds for one of its tiles, and need not keep house for all of them each time.
 pub const IDLE_HOUSEKEEPING_NS: u64 = 5_000_000;
 /// A housekeeping writes the counters and the heartbeat of a tile without work if the last write was this long ago, in
-/// nanoseconds. What a tile counts changes only where it works, and then the next housekeeping writes it; a core without
-/// work that wakes every few milliseconds for one of its tiles need not write those of all.
+/// nanoseconds. What a tile counts changes only where it works, and then the next housekeeping writes it; a core
+/// without work that wakes every few milliseconds for one of its tiles need not write those of all.
 pub const IDLE_WRITE_NS: u64 = 20_000_000;
 
 /// The circumstances of a turn.

@@ -59,8 +59,8 @@ pub trait Tile: Sized + Send + 'static {
     }
 
     /// Called about every millisecond while running, or every five if the tile does not work, for gauges and ageing.
-    /// The counters are written after it if the tile has worked since they last were, else every 20 to 25 ms. No room is
-    /// promised: check [`Out::credits`] before publishing.
+    /// The counters are written after it if the tile has worked since they last were, else every 20 to 25 ms. No room
+    /// is promised: check [`Out::credits`] before publishing.
     fn housekeep(&mut self, _out: &mut Out<'_, Self>) {}
 
     /// Adds what besides a frag gives this tile something to do. Called before its core parks.

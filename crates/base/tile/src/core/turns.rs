@@ -146,7 +146,8 @@ impl<'a> CoreThread<'a> {
         worked
     }
 
-    /// Announces a sleep, and runs the pass before it. Returns false, and cancels the sleep, if there is work after all.
+    /// Announces a sleep, and runs the pass before it. Returns false, and cancels the sleep, if there is work after
+    /// all.
     fn announce_sleep(&mut self) -> bool {
         let waker = self.waker();
         waker.announce();

@@ -52,8 +52,8 @@ impl EventFd {
 pub const MAX_WAIT: usize = 31;
 
 /// Sleeps until `event` or one of `others` is readable, or `timeout_ns` has passed. Returns a bit for each that is
-/// readable or has failed: the lowest for `event`, which is drained then, and the next for the first of `others`. Checks
-/// only the first [`MAX_WAIT`] of `others`.
+/// readable or has failed: the lowest for `event`, which is drained then, and the next for the first of `others`.
+/// Checks only the first [`MAX_WAIT`] of `others`.
 pub fn wait_readable(event: &EventFd, others: &[RawFd], timeout_ns: u64) -> u32 {
     let mut fds = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_WAIT + 1];
     fds[0].fd = event.0.as_raw_fd();

@@ -14,6 +14,7 @@ use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
 
 use super::Caller;
 use crate::failure::Failure;
@@ -220,14 +221,21 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs work that makes blocks on a thread that may block.
+    /// Runs work that makes blocks on a thread that may block. It is boxed so that the runtime's tasks are compiled
+    /// once and not for each kind of work.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Chain) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let chain = self.api.chain.clone();
-        let working = tokio::task::spawn_blocking(move || work(&chain));
-        working.await.unwrap_or_else(|_| Err(Failure::internal("the chain failed")))
+        let (answer, answered) = oneshot::channel();
+        let boxed: Box<dyn FnOnce() + Send> = Box::new(move || {
+            // The caller may have stopped waiting.
+            let _ = answer.send(work(&chain));
+        });
+        // A panic drops the sender, which the receiver notices.
+        let _ = tokio::task::spawn_blocking(boxed).await;
+        answered.await.unwrap_or_else(|_| Err(Failure::internal("the chain failed")))
     }
 
     async fn mine(&self, namespace: &str, params: Params<'_>) -> Result<String, Failure> {

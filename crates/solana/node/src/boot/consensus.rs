@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearth_consensus::Tower as VoteTower;
 use hearth_keys::{self as keys, KeyError, Keypair};
-use hearth_ledger::Ledger;
+use hearth_ledger::{BlockLimits, Ledger};
 use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
@@ -27,10 +27,9 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 
 use super::identity::{Desks, IdentitySwitch, node_of};
-use super::tiles::replay_limits;
 use super::voting::{self, VotingDecision};
 use super::{BootError, Chain, Peers};
-use crate::config::Config;
+use crate::config::{Bench, Config};
 use crate::peers::divergence::{DivergenceError, DivergenceWatch, HashQuery};
 use crate::replay::rules;
 
@@ -201,6 +200,11 @@ pub(super) fn with_consensus(
     let ledger = replay.ledger.clone();
     let configs = configs.one::<ReplayTile>(replay);
     configs.each::<Exec>(topology, |_| exec_config(&ledger, recording.cloned(), execs))
+}
+
+/// The limits of the blocks of others: those of the cluster, unless they are lifted.
+fn replay_limits(bench: &Bench) -> BlockLimits {
+    BlockLimits::lifted(u64::MAX, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
 }
 
 /// The configuration of each of `count` exec tiles.

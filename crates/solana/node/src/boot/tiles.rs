@@ -363,11 +363,6 @@ pub fn block_limits(bench: &Bench) -> BlockLimits {
     BlockLimits::lifted(bench.max_cost_per_block, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
 }
 
-/// The limits of the blocks of others: those of the cluster, unless they are lifted.
-pub fn replay_limits(bench: &Bench) -> BlockLimits {
-    BlockLimits::lifted(u64::MAX, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
-}
-
 /// The configuration of pack.
 pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
     let capacity = pack.max_pending_transactions;

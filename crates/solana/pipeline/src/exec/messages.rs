@@ -2,7 +2,8 @@
 //!
 //! reads   messages
 //! writes  messages
-//! memory  the link's; the places of one order
+//! memory  the link's; the places of one order; the costs of one report's transactions
+//! drops   nothing
 
 use hearth_ledger::{LandedCost, Outcome, TransactionError};
 

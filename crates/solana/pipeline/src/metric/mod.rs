@@ -65,8 +65,8 @@ pub const REQUESTS_BYTES_MAX: usize = MAX_CONNECTIONS * connection::MAX_REQUEST;
 /// Maximum connections accepted per turn, at two or three system calls each.
 const ACCEPTS: usize = 4;
 
-/// Minimum interval between calls of `accept` while the core is awake, in nanoseconds: each is a system call. Each sleep
-/// of the core looks for connections too.
+/// Minimum interval between calls of `accept` while the core is awake, in nanoseconds: each is a system call. Each
+/// sleep of the core looks for connections too.
 const ACCEPT_EVERY_NS: u64 = 1_000_000;
 
 /// Serves metrics over HTTP.

@@ -335,8 +335,8 @@ impl Tile for Net {
 }
 
 impl Net {
-    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them, unless the core
-    /// does so next, as it sleeps.
+    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them, unless the
+    /// core does so next, as it sleeps.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.readable == 0 {
             if out.sleeps_next() {

@@ -6,10 +6,10 @@
 //! drops   transactions that do not parse, duplicates seen by this tile, bad signatures; each counted
 //! source  ed25519-dalek 2's `verify_strict` is the rule; see [`hearth_crypto::ed25519`]
 //!
-//! While transactions arrive slowly, they wait for each other ([`HOLD_NS`]): a burst of eight costs hardly more than one
-//! signature, and the next would wait in pack anyway. A transaction that comes after a longer pause does not wait, and
-//! under load hardly any does. With several verify tiles none waits: each would hold few, and they would wait in pack in
-//! addition, which has just sent on what another tile has passed.
+//! While transactions arrive slowly, they wait for each other ([`HOLD_NS`]): a burst of eight costs hardly more than
+//! one signature, and the next would wait in pack anyway. A transaction that comes after a longer pause does not wait,
+//! and under load hardly any does. With several verify tiles none waits: each would hold few, and they would wait in
+//! pack in addition, which has just sent on what another tile has passed.
 //!
 //! A transaction that the RPC submits again because it has not landed does not count as a duplicate.
 //!
