@@ -35,7 +35,7 @@ const AHEAD: f64 = 1.5;
 /// Lines of a failed run's output that are shown.
 const LINES_SHOWN: usize = 12;
 
-/// Requirements, on two cores: transfers and tokens per second; the CPU time of a transfer in µs, of the node and of the
+/// Requirements, on two cores: transfers and tokens per second; CPU time of a transfer in µs, of the node and of the
 /// load with its signature; the ratios to the peers.
 const TRANSFERS_MIN: f64 = 30_000.0;
 const TOKENS_MIN: f64 = 20_000.0;

@@ -1,6 +1,6 @@
 //! Makes another block of a slot that a node leads, before the node's own is whole: for `cargo xtask soak agave`.
 //!
-//! reads   the node's identity key; the node's shreds, of which `tiles.shred.additional_shred_destinations` sends copies
+//! reads   the node's identity key; the node's shreds: `tiles.shred.additional_shred_destinations` sends copies
 //! writes  the shreds of a block of ticks to one address; the slot to standard output
 
 use std::error::Error;

@@ -87,7 +87,7 @@ fn two_blocks(lab: &Lab, cluster: &mut Cluster, program: &Path, ours: &Ours<'_>,
     Ok(())
 }
 
-/// Waits until our node has confirmed a slot, and starts it once more if it has ended by itself. Returns whether it has.
+/// Waits until our node has confirmed a slot, and starts it once more if it has ended by itself, which it returns.
 fn follows(lab: &Lab, cluster: &mut Cluster, ours: &Ours<'_>, slot: u64) -> Result<bool, String> {
     let Err(why) = cluster.ours.reaches(slot, lab.within(2 * BEHIND_MAX)) else { return Ok(false) };
     if !cluster.ours.has_ended() {

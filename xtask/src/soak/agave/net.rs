@@ -1,5 +1,5 @@
-//! Loss, a partition between the nodes, and what one of them sends to a port, in the namespace's loopback: filters of the
-//! kernel's traffic control.
+//! Filters of the kernel's traffic control, in the namespace's loopback: loss, a partition between the nodes, and a stop
+//! of what one of them sends to a port.
 //!
 //! writes  a filter on `lo`, by `tc`
 //! drops   UDP datagrams only: RPC is TCP, and goes on

@@ -56,8 +56,8 @@ fn is_within(path: &Path, folder: &Path) -> bool {
     whole(path).starts_with(whole(folder))
 }
 
-/// Begins the recording, which `peers` then holds. Returns what the tiles need of it. `clock` is the tiles'. The session
-/// ends when the identity changes, which `desks` then does.
+/// Begins the recording, which `peers` then holds. Returns what the tiles need of it. `clock` is the tiles'. When the
+/// identity changes, `desks` ends the session.
 ///
 /// # Errors
 /// The node is alone, or not new; the session's folder is not empty; a file cannot be written.
