@@ -1,4 +1,4 @@
-//! Filters of the kernel's traffic control, in the namespace's loopback: loss, a partition between the nodes, and a stop
+//! Filters of the kernel's traffic control, in the namespace's loopback: loss, a partition between the nodes, a stop
 //! of what one of them sends to a port.
 //!
 //! writes  a filter on `lo`, by `tc`
