@@ -5,13 +5,13 @@
 //!
 //! The binary's line tables contain a function's name with its type parameters and its file, but not its module, which
 //! follows from the file. For third-party code the binary has no line tables, only names with their modules. A tile's
-//! turn is `turn<hearth_pipeline::verify::Verify>` of the run loop; the frames above it are the same for all tiles and
+//! turn is `turn_at<hearth_pipeline::verify::Verify>` of the run loop; the frames above it are the same for all tiles and
 //! left out. Time between the tiles of a core belongs to the loop.
 
 use std::fmt;
 
 /// How the name of the run loop's function for a tile's turn begins.
-const TURN: &str = "turn<hearth_pipeline::";
+const TURN: &str = "turn_at<hearth_pipeline::";
 /// Source paths of a core's thread and the run loop.
 const LOOP: [&str; 2] = ["tile/src/core", "tile/src/runner"];
 /// Functions at the bottom of a thread's stack.
@@ -138,7 +138,7 @@ mod tests {
         ("turns", "crates/base/tile/src/core.rs"),
         ("one_pass", "crates/base/tile/src/core.rs"),
     ];
-    const TURN: (&str, &str) = ("turn<hearth_pipeline::verify::Verify>", "crates/base/tile/src/runner.rs");
+    const TURN: (&str, &str) = ("turn_at<hearth_pipeline::verify::Verify>", "crates/base/tile/src/runner.rs");
 
     /// Builds a stack from calls, outermost first.
     fn stack(calls: &[&[(&str, &str)]]) -> Stack {

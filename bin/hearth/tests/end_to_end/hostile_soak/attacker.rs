@@ -2,7 +2,7 @@
 //!
 //! The cap is on the CPU time of that thread: what the attack costs the node is the node's own time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hearth_testkit::pause;
@@ -39,13 +39,22 @@ impl Reached {
     }
 }
 
-/// Attacks `rate` times per second until `done`.
-pub fn run(attack: &mut dyn Attack, rate: u64, done: &AtomicBool) -> Reached {
+/// What others see of a running attack, and how they end it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Set to end the attack.
+    pub done: AtomicBool,
+    /// Attempts that were made so far.
+    pub made: AtomicU64,
+}
+
+/// Attacks `rate` times per second until `progress.done`.
+pub fn run(attack: &mut dyn Attack, rate: u64, progress: &Progress) -> Reached {
     let begun = Instant::now();
     let cpu_begun = thread::cpu_ns();
     let cpu = || Duration::from_nanos(thread::cpu_ns() - cpu_begun);
     let mut count = 0;
-    while !done.load(Ordering::Acquire) {
+    while !progress.done.load(Ordering::Acquire) {
         let elapsed = begun.elapsed();
         let due = due(elapsed, rate, count);
         let made = match due {
@@ -54,6 +63,7 @@ pub fn run(attack: &mut dyn Attack, rate: u64, done: &AtomicBool) -> Reached {
             due => attack.burst(due.min(BURST_MAX)),
         };
         count += made;
+        progress.made.store(count, Ordering::Release);
         if made == 0 {
             pause(REST);
         }
@@ -100,10 +110,10 @@ mod tests {
 
     #[test]
     fn attacker_takes_half_a_core_at_most() {
-        let done = AtomicBool::new(false);
-        let mut attack = Busy { millis: 2, left: 150, done: &done };
-        let reached = run(&mut attack, 1_000_000, &done);
-        assert_eq!(reached.count, 150);
+        let progress = Progress::default();
+        let mut attack = Busy { millis: 2, left: 150, done: &progress.done };
+        let reached = run(&mut attack, 1_000_000, &progress);
+        assert_eq!((reached.count, progress.made.into_inner()), (150, 150));
         // The last burst may be one of 64 attempts, 128 ms; before it the attacker is within its share.
         let seconds_min = 2.0 * (0.300 - 0.128);
         assert!(reached.seconds >= seconds_min, "{reached:?}");
