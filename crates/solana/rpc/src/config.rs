@@ -135,7 +135,7 @@ pub type Offer = Box<dyn Fn(&str) -> Option<Download> + Send + Sync>;
 pub struct ClusterNode {
     /// The node's identity key.
     pub identity: Pubkey,
-    /// Gossip socket.
+    /// Where it receives gossip, over UDP.
     pub gossip: Option<SocketAddr>,
     /// TVU: shreds from Turbine.
     pub tvu: Option<SocketAddr>,
@@ -147,13 +147,13 @@ pub struct ClusterNode {
     pub tpu_forwards_quic: Option<SocketAddr>,
     /// TPU: votes over UDP.
     pub tpu_vote: Option<SocketAddr>,
-    /// Repair requests.
+    /// Where it receives repair requests, over UDP.
     pub serve_repair: Option<SocketAddr>,
-    /// JSON-RPC over HTTP.
+    /// Where it serves JSON-RPC over HTTP.
     pub rpc: Option<SocketAddr>,
-    /// WebSocket subscriptions.
+    /// Where it serves WebSocket subscriptions.
     pub pubsub: Option<SocketAddr>,
-    /// Version as `major.minor.patch`.
+    /// Version of its client software, as `major.minor.patch`.
     pub version: String,
     /// Name of the client software.
     pub client: String,
@@ -180,11 +180,11 @@ pub type IdentitySource = Box<dyn Fn() -> Pubkey + Send + Sync>;
 
 /// The node that the RPC serves.
 pub struct RpcNode {
-    /// The chain's state.
+    /// The ledger from whose banks requests are answered.
     pub ledger: Arc<Ledger>,
     /// The pipeline's input for transactions.
     pub inlet: Box<dyn TransactionInlet>,
-    /// The node's identity.
+    /// Returns the node's identity key at the time of the call.
     pub identity: IdentitySource,
     /// Address that pays for airdrops.
     pub faucet: Pubkey,
@@ -211,7 +211,7 @@ pub struct RpcNode {
     pub transaction_history: bool,
     /// Length of a slot, in milliseconds.
     pub slot_ms: u64,
-    /// The server's counters.
+    /// The counters that the server increments.
     pub counters: Arc<Counters>,
     /// The block store, if the node keeps one.
     pub blocks: Option<Reader>,

@@ -31,7 +31,7 @@ pub struct ProfilePlan {
 /// Duration of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileSpan {
-    /// This many seconds.
+    /// This many seconds of wall time.
     Seconds(u64),
     /// The next block, from its start to its end.
     Block,
