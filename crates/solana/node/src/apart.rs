@@ -91,7 +91,7 @@ pub fn abilities() -> String {
 /// What the tile's process says.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Report {
-    /// Why it ends.
+    /// Why the process ends, if an error ends it.
     error: Option<String>,
     /// Steps of the sandbox that the machine refuses, with the reasons.
     missing: Vec<(String, String)>,

@@ -31,10 +31,10 @@ pub struct Archives {
     folders: [PathBuf; 2],
 }
 
-/// The newest archives.
+/// The archives with the highest slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestArchives {
-    /// The full one.
+    /// The full archive with the highest slot.
     pub full: ArchiveName,
     /// The newest of those that build on it.
     pub incremental: Option<ArchiveName>,

@@ -37,9 +37,9 @@ pub enum RestoreError {
     /// The archives cannot be listed.
     #[error("cannot list {}: {source}", path.display())]
     List {
-        /// The folder.
+        /// The folder that was searched for archives.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be listed, as the system says it.
         source: std::io::Error,
     },
     /// An archive that is newer than what is here cannot be used.
@@ -52,7 +52,7 @@ pub enum RestoreError {
         path.display()
     )]
     NoBase {
-        /// The incremental archive.
+        /// The path of the incremental archive.
         path: PathBuf,
         /// The slot of its full archive.
         base: u64,
@@ -111,7 +111,7 @@ impl Declared {
 
 /// The state before blocks are replayed.
 pub struct RestoredState {
-    /// The restored ledger.
+    /// The ledger at the slot of the snapshot, or at genesis.
     pub ledger: Arc<Ledger>,
     /// The id of its last block; `None` at genesis.
     pub block_id: Option<[u8; 32]>,

@@ -35,7 +35,6 @@ use crate::replay::rules;
 
 /// The state that tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// Configuration of gossip.
     pub gossip: gossip::Config,
     /// Whether the node produces blocks in its leader slots.
     pub leads: bool,

@@ -45,13 +45,13 @@ pub enum CaptureError {
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why that failed, as the system says it.
         source: std::io::Error,
     },
     /// The file of the packets is damaged.
     #[error("{}: {why}", path.display())]
     Format {
-        /// The file.
+        /// The path of the file of packets.
         path: PathBuf,
         /// What is wrong, and where.
         why: FormatError,

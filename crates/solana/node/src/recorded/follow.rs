@@ -150,7 +150,7 @@ impl<'a> Replay<'a> {
         bank.simulate(&mut self.executor, txn).outcome
     }
 
-    /// Executes a transaction.
+    /// Executes a transaction, and reads its accounts before and after.
     fn run(&mut self, bank: &Bank, txn: &Txn<'_>) -> LocalResult {
         let keys = addresses(&self.ledger, bank.slot(), txn);
         let before = keys.iter().map(|key| self.ledger.account(key)).collect();

@@ -45,7 +45,7 @@ pub struct Window {
     pub skip_health_check: bool,
 }
 
-/// `hearth validator wait-for-restart-window`
+/// The arguments of `hearth validator wait-for-restart-window`.
 #[derive(Args)]
 pub struct WaitForRestartWindow {
     /// The node whose leader slots count [default: the node itself].

@@ -26,7 +26,7 @@ use crate::restore::archive_progress;
 /// The URL of a full archive: `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`. Its name says what it must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveUrl {
-    /// Host and port.
+    /// The URL's `HOST:PORT`, without its scheme.
     host: String,
     /// The archive's name; a full archive.
     archive: ArchiveName,
