@@ -68,7 +68,7 @@ pub struct PohPosition {
     pub tick_height: u64,
 }
 
-/// What a leader does at a tick.
+/// The decision of a leader at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderStep {
     /// Nothing: it has no slot soon.

@@ -223,7 +223,7 @@ pub struct Chain {
     pub replayed: ReplaySummary,
     folder: PathBuf,
     identity: Identity,
-    /// Where its identity changes while it runs.
+    /// Follows its identity, which the operator may change while it runs.
     watch: IdentityWatch,
     faucet: Identity,
     store: BlockStore,
@@ -268,13 +268,13 @@ pub struct RunningNode {
     pub node: Node,
     /// The ports it listens on.
     pub ports: Ports,
-    /// Where it serves JSON-RPC over HTTP.
+    /// The address at which it serves JSON-RPC over HTTP.
     pub rpc: SocketAddr,
     /// Whether the RPC serves the dashboard.
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
-    /// Where the operator changes its keys.
+    /// The switches by which the operator changes its keys.
     pub desks: Desks,
     at: Position,
     rpc_server: RpcServer,
@@ -772,7 +772,7 @@ struct Peers {
     gossip: gossip::Config,
     board: Arc<Board>,
     _echo: EchoServer,
-    /// Where the session is recorded, if it is: it ends when this is dropped.
+    /// The recorder of its session, if it is recorded; dropping it ends the session.
     capture: Option<Capture>,
     ip: Ipv4Addr,
 }

@@ -78,14 +78,14 @@ pub enum RestoreError {
 
 /// The hard forks of a chain, as far as they are declared: by its folder and by the configuration.
 pub struct Declared {
-    /// Those that the folder names; `None` if it is new, or of a version that did not write them.
+    /// The hard forks that the folder names; `None` if it is new, or of a version that did not write them.
     stored: Option<Vec<u64>>,
     /// All, each slot as often as it counts.
     pub all: Vec<u64>,
 }
 
 impl Declared {
-    /// Those of the chain in a ledger folder.
+    /// Reads the hard forks of the chain in a ledger folder, and adds those of the configuration.
     ///
     /// # Errors
     /// The folder's file cannot be read.
@@ -156,7 +156,7 @@ pub struct StateFolders {
 }
 
 impl StateFolders {
-    /// Those of the chain in a ledger folder.
+    /// The folders of the chain in a ledger folder.
     pub fn of(config: &Config, chain: &Path) -> Self {
         Self { snapshots: folder(config, chain), chain: chain.into() }
     }

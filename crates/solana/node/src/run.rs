@@ -200,7 +200,7 @@ fn open_chain(
     }
 }
 
-/// What the admin socket tells of a running node.
+/// The facts about a running node, for its admin socket.
 fn facts(config: &Config, running: &RunningNode) -> Facts {
     // `getHighestSnapshotSlot` names the archives that are served; who waits for a new one of a folder into which the
     // node writes none waits for ever.

@@ -151,7 +151,7 @@ pub enum LocalError {
     State {
         /// The path of `cluster.json` in the cluster's folder.
         path: PathBuf,
-        /// What is wrong in it, as a clause: the parser's error, or that it has no node.
+        /// The fault, as a clause: the parser's error, or that the file has no node.
         why: String,
     },
     /// The file of links is invalid.
@@ -199,7 +199,7 @@ pub enum LocalError {
     Taken {
         /// The name of the node that needs the port.
         node: String,
-        /// Where it would serve JSON-RPC.
+        /// The address at which it would serve JSON-RPC.
         address: std::net::SocketAddr,
         /// The program that uses it.
         holder: hearth_machine::sockets::Holder,

@@ -113,10 +113,10 @@ pub enum AdminError {
 
 impl ExitCode for AdminError {}
 
-/// What is known of a node once it runs.
+/// The facts about a node that are known once it runs.
 #[derive(Clone)]
 pub struct Facts {
-    /// Where it serves JSON-RPC.
+    /// The address of its JSON-RPC.
     pub rpc: SocketAddr,
     /// Whether it takes snapshots, and `getHighestSnapshotSlot` shows them.
     pub takes_snapshots: bool,
@@ -156,7 +156,7 @@ impl Stage {
     }
 }
 
-/// What the socket's answers are made from.
+/// The state from which the admin socket answers.
 pub struct AdminState {
     stop: StopSignal,
     /// When the node started, in Unix time.

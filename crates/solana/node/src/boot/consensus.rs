@@ -178,7 +178,7 @@ fn divergence_watch(chain: &Chain, peers: &Peers) -> DivergenceWatch {
     }
 }
 
-/// Where the operator changes the identity of a node with this vote account.
+/// The switch by which the operator changes the identity of a node with this vote account.
 fn identity_switch(chain: &Chain, vote_account: Option<Pubkey>, leads: bool) -> IdentitySwitch {
     let ledger = chain.ledger.clone();
     let node_of = Box::new(move |account: &Pubkey| node_of(&ledger, account));

@@ -16,7 +16,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use parking_lot::Mutex;
 
-/// Where the operator changes the keys of a node in a cluster.
+/// The switches by which the operator changes the keys of a node in a cluster; `None` where there is none.
 #[derive(Clone, Default)]
 pub struct Desks {
     /// Changes the keys that sign its votes.

@@ -93,7 +93,7 @@ pub enum FormatError {
     NoSet(u32),
 }
 
-/// What the node was, when it began.
+/// The identity, the addresses and the chain of the node when it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionHeader {
     /// Draws the secrets of its tiles.
@@ -112,7 +112,7 @@ pub struct SessionHeader {
     pub shred_version: u16,
     /// Maximum data shreds of a slot, as configured.
     pub shreds_per_slot_max: u32,
-    /// Where it began to gossip.
+    /// The gossip addresses of its entrypoints.
     pub entrypoints: Vec<SocketAddrV4>,
 }
 
@@ -134,7 +134,7 @@ pub struct ShredSet {
 pub struct StoredShred {
     /// Nanoseconds on the node's clock, as in [`CapturedPacket::at_ns`].
     pub at_ns: u64,
-    /// Where it came from.
+    /// The port that received it, or `Own` for a shred of this node.
     pub source: PacketSource,
     /// The address and the port of its sender.
     pub from: SocketAddr,
@@ -175,9 +175,9 @@ pub enum SessionEvent {
 /// A session in memory; of records, before the packets are made again that are stored in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session<E = SessionEvent> {
-    /// What the node was.
+    /// The node as it was when the session began.
     pub header: SessionHeader,
-    /// What happened, in order.
+    /// The events of the session, in order.
     pub events: Vec<E>,
     /// When it ended, on the node's clock, nanoseconds.
     pub end_ns: u64,
@@ -290,7 +290,7 @@ fn put_header(to: &mut Vec<u8>, header: &SessionHeader) {
     }
 }
 
-/// What the next record that is written refers to.
+/// The values to which the next written record refers.
 #[derive(Default)]
 struct Encoder {
     /// The time of the previous packet, to which a record gives the difference.
@@ -499,7 +499,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What the next record that is read refers to.
+/// The values to which the next record to read refers.
 #[derive(Default)]
 struct Decoder {
     at_ns: u64,

@@ -217,7 +217,7 @@ impl Capture {
         Ok(Self { recording, is_over, thread })
     }
 
-    /// What the tiles of the node need of it.
+    /// The part of it that the node's tiles need.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }

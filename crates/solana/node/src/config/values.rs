@@ -83,7 +83,7 @@ choices! {
     }
 }
 
-/// Which tiles have a process of their own.
+/// The tiles that have a process of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// No tile: all are threads of the node's process.

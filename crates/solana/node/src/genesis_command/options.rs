@@ -21,7 +21,7 @@ pub enum Command {
     },
 }
 
-/// What a genesis is made from.
+/// The contents of a new genesis.
 #[derive(Args)]
 pub struct Options {
     /// The ledger folder.

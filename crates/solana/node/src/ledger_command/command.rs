@@ -111,7 +111,7 @@ pub enum SnapshotCommand {
 pub enum TowerCommand {
     /// Show the tower's votes, the root and the last vote.
     Show {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// Agave's file (`tower-1_9-IDENTITY.bin`) [default: the ledger folder's own tower].
@@ -122,7 +122,7 @@ pub enum TowerCommand {
     ///
     /// Agave must no longer run with this identity. The file's signature is verified.
     Import {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// Agave's file: `tower-1_9-IDENTITY.bin`.
@@ -134,7 +134,7 @@ pub enum TowerCommand {
     },
     /// Export the tower as Agave's file, so that an identity that voted here continues there.
     Export {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// The file, or the folder for it [default: `tower-1_9-IDENTITY.bin` in the ledger's folder].
@@ -144,7 +144,7 @@ pub enum TowerCommand {
 }
 
 impl TowerCommand {
-    /// Whose tower, and where.
+    /// The owner of the tower, and its folder.
     pub fn of(&self) -> &TowerOf {
         match self {
             Self::Show { of, .. } | Self::Import { of, .. } | Self::Export { of, .. } => of,
@@ -152,7 +152,7 @@ impl TowerCommand {
     }
 }
 
-/// Whose tower, and where.
+/// The options that select the owner of a tower, and its folder.
 #[derive(Args, Default)]
 pub struct TowerOf {
     /// The chain in whose folder the tower is.
@@ -164,7 +164,7 @@ pub struct TowerOf {
 }
 
 impl Command {
-    /// Which chain; `None` for files that are in no chain's folder.
+    /// The chain that the command is about; `None` for files that are in no chain's folder.
     pub fn chain(&self) -> Option<&ChainOf> {
         match self {
             Self::Verify { chain }
@@ -183,7 +183,7 @@ impl Command {
     }
 }
 
-/// Which chain on disk.
+/// The options that select a chain on disk.
 #[derive(Args, Default)]
 pub struct ChainOf {
     /// The option `--config`, whose file names the ledger folder.

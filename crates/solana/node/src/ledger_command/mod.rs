@@ -367,7 +367,7 @@ fn snapshot_of<'a>(chain: &'a OfflineChain, folder: &Path, slot: u64) -> Result<
 mod tests {
     use super::*;
 
-    /// What each command says about a chain in a folder whose name has a space.
+    /// The error of opening a damaged chain, as other commands print it and as `verify` does.
     fn said(config: &Config) -> [String; 2] {
         [false, true].map(|verifies| match OfflineChain::open(config) {
             Err(why) => why.with_advice(config, verifies).to_string(),

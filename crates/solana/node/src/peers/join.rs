@@ -103,7 +103,7 @@ pub enum JoinError {
         own: u16,
         /// The cluster's shred version.
         theirs: u16,
-        /// The address of the entrypoint that gave it.
+        /// The address of the entrypoint that named that version.
         entrypoint: SocketAddrV4,
     },
     /// The entrypoint is in another cluster than the operator named.
@@ -692,7 +692,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
+    /// Fetches a genesis from a peer that has these files and answers `requests` requests.
     fn genesis_from(
         files: &[(&str, Vec<u8>)],
         requests: usize,

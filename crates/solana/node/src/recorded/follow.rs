@@ -145,7 +145,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What a transaction would come to now; nothing changes.
+    /// Simulates a transaction on the bank's state, which does not change.
     fn try_out(&mut self, bank: &Bank, txn: &Txn<'_>) -> Outcome {
         bank.simulate(&mut self.executor, txn).outcome
     }

@@ -50,7 +50,7 @@ pub struct Block {
     /// Transactions that the bank refused.
     #[serde(default)]
     pub refused: Vec<RefusedTransaction>,
-    /// What was paid to accounts when it began and ended.
+    /// The payments to accounts at its beginning and its end.
     #[serde(default)]
     pub rewards: Vec<Reward>,
     /// Whether its slot is a hard fork.
@@ -66,7 +66,7 @@ pub struct LandedTransaction {
     pub bytes: Vec<u8>,
     /// The error, if it failed.
     pub err: Option<TransactionError>,
-    /// What its payer paid, in lamports.
+    /// The fee that its payer paid, in lamports.
     pub fee: u64,
     /// Compute units that it used.
     pub units: u64,

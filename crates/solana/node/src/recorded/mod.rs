@@ -85,7 +85,7 @@ pub struct Difference {
     pub slot: u64,
     /// The transaction: its number in the block and its signature; `None` if it is the block.
     pub transaction: Option<String>,
-    /// What differs, and how.
+    /// The recorded value and ours, as a clause.
     pub what: String,
 }
 

@@ -26,7 +26,7 @@ pub struct Exit {
     /// Do not wait until the process has ended.
     #[arg(long)]
     pub no_wait_for_exit: bool,
-    /// What a restart window is.
+    /// The conditions of a restart window.
     #[command(flatten)]
     pub window: Window,
 }

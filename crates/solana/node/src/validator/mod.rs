@@ -51,12 +51,12 @@ pub struct Options {
     /// The options of the node that starts.
     #[command(flatten)]
     pub given: NodeOptions,
-    /// What to do with a node that runs; without one, a node starts.
+    /// The action on a node that runs; without one, a node starts.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// Which node is meant.
+/// The options that select a node.
 #[derive(Args, Clone, Debug, Default)]
 pub struct NodeSelector {
     /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].
@@ -107,7 +107,7 @@ pub enum ValidatorError {
     Option {
         /// The option with its dashes, such as `--name`.
         option: &'static str,
-        /// What is wrong with its value, as a clause.
+        /// The problem with its value, as a clause.
         what: String,
     },
     /// The configuration with the options is invalid.

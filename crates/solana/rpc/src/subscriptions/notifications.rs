@@ -35,7 +35,7 @@ pub struct Notification {
 
 /// Makes the notifications of one poll.
 pub struct NotificationBuilder<'a> {
-    /// What has changed since the last poll.
+    /// The changes since the last poll.
     pub changes: &'a Changes,
     /// The source of accounts and statuses.
     pub ledger: &'a Ledger,

@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// What the banks must publish for this subscription.
+    /// The kinds of events that the banks must publish for this subscription.
     pub fn wanted(&self) -> Interests {
         Interests {
             logs: matches!(self, Self::Logs { .. }),

@@ -183,7 +183,7 @@ mod tests {
         Genesis::from_bytes(&zstd::decode_all(&recorded("transfers.genesis.bin.zst")[..]).unwrap()).unwrap()
     }
 
-    /// What becomes of archives from a peer that has these files and announces both archives, and which of them are
+    /// Fetches archives from a peer that has these files and announces both. Returns the result, and those that are
     /// kept.
     fn fetched(files: &[(&str, Vec<u8>)], requests: usize, hard_forks: &[u64]) -> (Result<bool, String>, Vec<String>) {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
