@@ -65,7 +65,7 @@ struct Slot {
     counted: Option<PeerId>,
     /// Whether it is among the `staked_connections_max`.
     is_staked: bool,
-    /// In `Server::to_transmit`.
+    /// Whether it is in `Server::to_transmit`.
     transmit_queued: bool,
     /// We have closed it: forget it as soon as the close is sent.
     closing: bool,
@@ -153,7 +153,7 @@ impl Server {
         &self.config
     }
 
-    /// Counters since creation.
+    /// What the server has done and refused since it was made.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }

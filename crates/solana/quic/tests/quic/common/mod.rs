@@ -26,7 +26,7 @@ pub struct NetworkFaults {
     pub jitter: Duration,
     pub loss_per_mille: u64,
     pub double_per_mille: u64,
-    /// Larger payloads vanish.
+    /// Maximum payload in bytes; larger ones are lost.
     pub mtu: usize,
 }
 
@@ -303,7 +303,7 @@ impl RawConfig {
     }
 }
 
-/// One quinn connection.
+/// A quinn endpoint with one connection to the server, driven by the test.
 pub struct Raw {
     endpoint: Endpoint,
     handle: ConnectionHandle,
