@@ -65,7 +65,7 @@ pub struct ChainFacts {
     pub fee_rate_governor: FeeRateGovernor,
     /// The price of a signature now, lamports.
     pub lamports_per_signature: u64,
-    /// The inflation.
+    /// The yearly rates of inflation.
     pub inflation: Inflation,
     /// The stakes of each epoch whose leaders are known, from the bank's epoch on, with the vote accounts of then.
     pub epoch_stakes: Vec<EpochStakes>,

@@ -67,9 +67,9 @@ pub struct Progress {
 /// What an archive holds beside its accounts.
 #[derive(Debug)]
 pub struct Contents {
-    /// The bank's fields.
+    /// The fields of the bank at whose end the state was captured.
     pub fields: BankFields,
-    /// The statuses.
+    /// The transactions of the last slots with their results, by slot.
     pub statuses: Vec<SlotStatuses>,
     /// Number of accounts, older versions included.
     pub accounts: u64,
@@ -163,7 +163,7 @@ fn end(from: &mut impl Read) -> Result<(), Fault> {
     }
 }
 
-/// What was found.
+/// The parts of an archive that were read so far.
 #[derive(Default)]
 struct ArchiveParts {
     has_version: bool,

@@ -48,11 +48,11 @@ pub struct ArchiveConfig {
 /// An archive that a running node has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenArchive {
-    /// Its file.
+    /// The path of the finished file.
     pub path: PathBuf,
     /// What its name says.
     pub name: ArchiveName,
-    /// Its size, bytes.
+    /// Size of the packed file in bytes; 0 if the system does not tell.
     pub bytes: u64,
     /// The accounts that it holds.
     pub accounts: u64,
@@ -123,7 +123,7 @@ impl Archiver {
         })
     }
 
-    /// The folder.
+    /// The folder in which archives are written.
     pub(crate) fn folder(&self) -> &Path {
         &self.config.folder
     }

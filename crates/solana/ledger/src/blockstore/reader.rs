@@ -26,9 +26,9 @@ pub struct Reader {
 /// The index entry of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotInfo {
-    /// The slot.
+    /// The slot of the block.
     pub slot: u64,
-    /// The parent's slot.
+    /// The slot of the parent block; 0 for the first block.
     pub parent_slot: u64,
     /// FEC sets in the log.
     pub set_count: u32,

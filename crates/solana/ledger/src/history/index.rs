@@ -57,7 +57,7 @@ pub(super) type Run = Arc<Vec<HashEntry>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     pub segment: u32,
-    /// Ascending by slot.
+    /// The closed blocks, ascending by slot.
     pub slots: Vec<SlotEntry>,
     pub txns: Vec<TxnEntry>,
     /// Runs; the ordinals in each follow those of the previous one.

@@ -63,7 +63,7 @@ pub(crate) struct DueSnapshots {
 /// The kind of an archive that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueArchive {
-    /// A full one.
+    /// A full one, which holds all accounts.
     Full,
     /// An incremental one on this full one.
     Incremental(Base),
@@ -82,7 +82,7 @@ impl DueArchive {
 /// A full archive that was written since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// Its slot.
+    /// The slot at whose end its state was captured.
     pub(crate) slot: u64,
     /// The era that its block ended.
     pub(crate) era: u32,
@@ -90,9 +90,9 @@ pub(crate) struct Base {
 
 /// A job for the snapshot thread.
 pub(crate) enum Job {
-    /// Write this cut.
+    /// Writes what is due at this cut.
     Cut(Box<Cut>),
-    /// Stop the thread.
+    /// Ends the thread, which reads no later job.
     Stop,
 }
 

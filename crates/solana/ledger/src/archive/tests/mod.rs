@@ -55,7 +55,7 @@ fn incremental() -> Vec<SlotWrites> {
     vec![(71, vec![account(1, 11), account(5, 50)]), (75, last)]
 }
 
-/// The newest versions.
+/// The newest version of each account that has lamports.
 fn state_of(written: &[SlotWrites]) -> BTreeMap<Pubkey, Account> {
     let mut state = BTreeMap::new();
     for (key, account) in written.iter().flat_map(|(_, accounts)| accounts) {
