@@ -21,9 +21,9 @@ const COMMISSION: usize = 4 + 4 * 32;
 pub struct Bootstrap {
     /// The identity, which votes and may withdraw.
     pub identity: Pubkey,
-    /// The vote account.
+    /// Address of the vote account.
     pub vote: Pubkey,
-    /// The stake account.
+    /// Address of the stake account.
     pub stake: Pubkey,
     /// Lamports of the identity.
     pub lamports: u64,

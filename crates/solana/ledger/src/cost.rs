@@ -41,7 +41,7 @@ pub struct Cost {
     pub write_locks: u64,
     /// Cost of instruction data.
     pub data_bytes: u64,
-    /// Cost of execution.
+    /// Compute units of execution: the limit in an estimate, those used in an actual cost.
     pub execution: u64,
     /// Cost of loading accounts.
     pub loaded_accounts: u64,

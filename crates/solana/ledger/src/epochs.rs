@@ -154,7 +154,7 @@ pub(crate) struct ResumePoint<'a> {
     pub(crate) slot: u64,
     /// The vote accounts as they were when the slot's epoch began.
     pub(crate) votes: &'a BTreeMap<Pubkey, VoteState>,
-    /// The rules.
+    /// The features that affect rewards, and the rent rate.
     pub(crate) features: &'a RewardFeatures,
 }
 

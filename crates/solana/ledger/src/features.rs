@@ -65,7 +65,7 @@ pub enum Support {
 /// A feature that this program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Its address.
+    /// Address of the account that says whether it is active.
     pub id: Pubkey,
     /// Its name in the cluster's sources.
     pub name: &'static str,
@@ -84,17 +84,17 @@ pub enum FeatureError {
          that does"
     )]
     Unsupported {
-        /// The feature's name.
+        /// The name in the cluster's sources.
         name: &'static str,
         /// The slot of its activation.
         slot: u64,
-        /// What is missing.
+        /// The reason, or the part that is missing.
         note: &'static str,
     },
     /// A feature is not active that this program takes for granted.
     #[error("the feature {name} is not active at the start of the chain, and this program requires it ({note})")]
     Missing {
-        /// The feature's name.
+        /// The name in the cluster's sources.
         name: &'static str,
         /// What depends on it.
         note: &'static str,

@@ -105,12 +105,12 @@ pub enum SlotError {
     Feature {
         /// The slot that was to begin.
         slot: u64,
-        /// The feature.
+        /// The feature that this program lacks, or that is missing.
         source: FeatureError,
     },
 }
 
-/// The chain's blocks.
+/// The blocks, epochs and rewards of the current fork, behind the ledger's lock.
 pub(crate) struct Chain {
     pub(crate) blockhashes: Arc<BlockhashQueue>,
     pub(crate) working: Option<Arc<Bank>>,
@@ -152,7 +152,7 @@ pub(crate) struct State {
     pub(crate) burned_lamports: u64,
 }
 
-/// The chain's state.
+/// The state of one chain: accounts, statuses, blocks and epochs, shared by the node's threads.
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
@@ -457,7 +457,7 @@ impl Ledger {
         self.shared.hashing.hash_of(slot)
     }
 
-    /// The account store.
+    /// The store of all accounts, the slot in progress included.
     pub fn accounts(&self) -> &Accounts {
         &self.shared.accounts
     }
@@ -467,7 +467,7 @@ impl Ledger {
         &self.shared.tap
     }
 
-    /// The status cache.
+    /// The cache of landed messages and of the results of transactions.
     pub fn statuses(&self) -> &StatusCache {
         &self.shared.statuses
     }

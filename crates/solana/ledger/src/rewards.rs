@@ -73,7 +73,7 @@ pub(crate) struct RewardFeatures {
 }
 
 impl RewardFeatures {
-    /// All are active.
+    /// Every feature is active, at the usual rent rate.
     #[cfg(test)]
     pub(crate) const ALL: Self = Self {
         delay_commission_updates: true,

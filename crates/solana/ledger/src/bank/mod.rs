@@ -102,11 +102,11 @@ impl Outcome {
 pub struct BankCounts {
     /// Landed, failed ones included.
     pub committed: u64,
-    /// Landed and failed.
+    /// Landed with an error; they paid their fees.
     pub failed: u64,
     /// Votes among those landed.
     pub votes: u64,
-    /// Refused.
+    /// Refused: they changed nothing and paid nothing.
     pub not_committed: u64,
     /// Transactions that need an engine that this node lacks.
     pub unsupported: u64,
@@ -167,7 +167,7 @@ impl Bank {
         Self { ended: RwLock::new(true), ahead, ..self }
     }
 
-    /// The block's slot.
+    /// The slot of the block.
     pub fn slot(&self) -> u64 {
         self.slot
     }

@@ -187,7 +187,7 @@ pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the balances.
+/// Checks that each account holds its minimum balance, and that all lamports can be counted.
 fn lamports(config: &GenesisConfig) -> Result<(), String> {
     let least = minimum_balance(0);
     let amounts = [

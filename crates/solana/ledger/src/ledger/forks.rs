@@ -64,7 +64,7 @@ pub struct KeptForks {
     pub blocks: usize,
     /// Their size in bytes, without the newest until it is hashed.
     pub bytes: usize,
-    /// Maximum bytes.
+    /// Limit of `bytes`, as it is configured.
     pub bytes_max: usize,
 }
 
@@ -77,7 +77,7 @@ pub enum RewindError {
     /// The current fork has no such block.
     #[error("the line that ends at slot {head} has no block of slot {slot}")]
     NotOnLine {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
         /// The slot of the last block.
         head: u64,
@@ -85,9 +85,9 @@ pub enum RewindError {
     /// The block is below the root.
     #[error("slot {slot} is below the root, slot {root}")]
     BelowRoot {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
-        /// The root.
+        /// The slot of the root, which is final.
         root: u64,
     },
     /// The data for it was discarded, because it exceeded the limit.
@@ -96,7 +96,7 @@ pub enum RewindError {
          again, so that it executes the blocks from its snapshot on"
     )]
     Forgotten {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
         /// The oldest possible target.
         oldest: u64,
@@ -106,7 +106,7 @@ pub enum RewindError {
 /// An ended and hashed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrozenBlock {
-    /// Its slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent: u64,
