@@ -29,7 +29,7 @@ pub struct Bootstrap {
     pub lamports: u64,
     /// Lamports of the stake account; all but its minimum balance are staked.
     pub stake_lamports: u64,
-    /// Who may move the stake.
+    /// The address whose owner may delegate, split and withdraw the stake.
     pub stake_authority: Pubkey,
     /// The node's share of the rewards, in percent, at most 100.
     pub commission_percent: u8,

@@ -79,7 +79,7 @@ impl Cost {
     }
 }
 
-/// What a landed transaction takes of its block's limits.
+/// The part of its block's limits that a landed transaction takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LandedCost {
     /// Its cost in compute units of the cost model: never 0, because it has a signature.

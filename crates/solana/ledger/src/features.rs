@@ -71,7 +71,7 @@ pub struct Feature {
     pub name: &'static str,
     /// How this program treats it.
     pub support: Support,
-    /// Where it is implemented, or the reason for its treatment.
+    /// The place of its implementation, or the reason for its treatment.
     pub note: &'static str,
 }
 
@@ -96,7 +96,7 @@ pub enum FeatureError {
     Missing {
         /// The name in the cluster's sources.
         name: &'static str,
-        /// What depends on it.
+        /// The part of this program that depends on it.
         note: &'static str,
     },
 }
@@ -148,7 +148,7 @@ fn encode(since: Option<u64>) -> [u8; FEATURE_BYTES] {
     data
 }
 
-/// What an account says of its feature: the slot since which it is active, or that it is pending. `None` if it is no
+/// The state of an account's feature: the slot since which it is active, or that it is pending. `None` if it is no
 /// feature account.
 pub fn state_of(account: &Account) -> Option<Option<u64>> {
     let (data, _) = account.data().split_first_chunk::<FEATURE_BYTES>()?;
@@ -333,7 +333,7 @@ impl ActiveFeatures {
 
 /// Features that become active at the beginning of an epoch.
 pub(crate) struct UpcomingFeatures {
-    /// Those whose accounts do not say a slot yet.
+    /// The features whose accounts do not say a slot yet.
     pending: Vec<Pubkey>,
     /// All, with the slots since which they are active.
     active: Vec<(Pubkey, u64)>,

@@ -68,7 +68,7 @@ pub struct LedgerConfig {
     pub general: Box<dyn ProgramRuntime>,
     /// If off, accounts are not hashed and bank hashes cover nothing. For benchmarks of everything else.
     pub hash_accounts: bool,
-    /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
+    /// Limits of the data kept for rewinds to an earlier block; `None` if the chain has no forks.
     pub forks: Option<Forks>,
     /// The slots of the chain's hard forks: [`crate::hard_forks`].
     pub hard_forks: Vec<u64>,
@@ -119,7 +119,7 @@ pub(crate) struct Chain {
     /// The account era that each block ended; 0 for the block with which the ledger started and earlier ones.
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
-    /// Those of the newest slot.
+    /// The features of the newest slot.
     pub(crate) features: Arc<ActiveFeatures>,
     pub(crate) samples: Samples,
     /// The rewards of the slot in progress.
@@ -515,7 +515,7 @@ impl Ledger {
     /// this program does not support.
     ///
     /// # Errors
-    /// That feature.
+    /// The feature that this program does not support.
     pub fn check_next_slot(&self) -> Result<(), FeatureError> {
         let chain = self.chain();
         let (last, next) = (chain.last().slot, chain.last().slot + 1);

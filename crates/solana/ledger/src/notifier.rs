@@ -19,7 +19,7 @@ use crate::error::TransactionError;
 /// Maximum bytes in the queue.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// What the listener subscribes to.
+/// The events that the listener subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interests {
     /// Transactions with their log lines, votes included.
@@ -108,7 +108,7 @@ impl Notifier {
         }
     }
 
-    /// What the listener wants.
+    /// The events that the listener subscribes to.
     #[inline]
     pub fn wanted(&self) -> Interests {
         let bits = self.wanted.load(Relaxed);

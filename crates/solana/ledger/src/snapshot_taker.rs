@@ -119,7 +119,7 @@ impl Drop for Taker {
     }
 }
 
-/// What is written, and where to.
+/// The ledger that is written, and the destinations.
 struct Target {
     snapshots: Arc<Snapshots>,
     ledger: Arc<Ledger>,
@@ -259,7 +259,7 @@ fn permanent(to: &Target, cut: Cut) -> Result<WrittenSnapshot, SnapshotError> {
     Ok(written)
 }
 
-/// What was made of a cut.
+/// The files that were made of a cut.
 struct TakenCut {
     /// The snapshot, and its size in bytes.
     own: Option<(SnapshotFile, u64)>,

@@ -14,11 +14,11 @@ use super::{Plan, PlanError, Stakes, World, traffic};
 pub struct ShownLoad {
     /// Transactions per second that the talk's dashboard showed.
     pub tps: f64,
-    /// What each follower sent while it retransmitted shreds, b/s.
+    /// Rate at which each follower sent while it retransmitted shreds, b/s.
     pub follower_sent_bps: f64,
-    /// What the leader sent, b/s.
+    /// Rate at which the leader sent, b/s.
     pub leader_sent_bps: f64,
-    /// What the load generator sent, b/s, where the talk showed it.
+    /// Rate at which the load generator sent, b/s, where the talk showed it.
     pub load_sent_bps: Option<f64>,
 }
 

@@ -61,7 +61,7 @@ struct Address {
     bucket: Bucket,
 }
 
-/// What the connections of a peer have in common. A key counts only if it has stake, since anybody can make others.
+/// The identity that a peer's connections share. A key counts only if it has stake, since anybody can make others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PeerId {
     /// The Ed25519 public key of the peer's certificate.

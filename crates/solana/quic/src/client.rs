@@ -214,7 +214,7 @@ impl Client {
         })
     }
 
-    /// What the client has done since it was made.
+    /// Counts since the client was made, by outcome.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }

@@ -3,7 +3,7 @@
 //! memory  one struct per side
 //! source  every field names the one place where it is incremented
 
-/// What a [`crate::Server`] has done and refused since it was made.
+/// Counts of what a [`crate::Server`] has done and refused since it was made.
 ///
 /// `streams_accepted` = `transactions` + `streams_empty` + `streams_reset` + `streams_timed_out` +
 /// `streams_over_memory` + `streams_oversize` + `streams_abandoned` + the streams now unfinished.
@@ -90,7 +90,7 @@ pub struct ServerCounters {
     pub throttled: u64,
 }
 
-/// What a [`crate::Client`] has done since it was made.
+/// Counts of what a [`crate::Client`] has done since it was made.
 ///
 /// `sent` = `acknowledged` + `stopped` + `lost` + the transactions now in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

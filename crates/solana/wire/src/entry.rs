@@ -268,7 +268,7 @@ impl Cursor {
     ///
     /// # Errors
     ///
-    /// Those of [`Entries`], at the same offsets.
+    /// The errors of [`Entries`], at the same offsets.
     pub fn next<'a>(&mut self, block: &'a [u8]) -> Result<Option<Part<'a>>, EntryError> {
         if self.transactions_left > 0 {
             let at = self.at;

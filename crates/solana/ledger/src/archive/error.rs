@@ -25,7 +25,7 @@ impl ArchiveError {
     }
 }
 
-/// What is wrong with an archive, or why it cannot be read or written.
+/// A fault of an archive, or the reason why it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The file's name does not say which snapshot it is.
@@ -63,7 +63,7 @@ pub enum Fault {
     /// The archive has more of something than the reader accepts.
     #[error("it has more {what} than {most}, the most that is read")]
     TooLarge {
-        /// What there is too much of.
+        /// The things that are too many, e.g. "accounts".
         what: &'static str,
         /// The most that the reader accepts, in that unit.
         most: u64,
@@ -85,7 +85,7 @@ pub enum Fault {
     /// Two places name different slots.
     #[error("{place} is of slot {found}, the archive's name says {expected}")]
     Slot {
-        /// What names the slot.
+        /// The part of the archive that names the slot.
         place: &'static str,
         /// The slot that this place names.
         found: u64,

@@ -130,7 +130,7 @@ pub struct BankFields {
     pub is_delta: bool,
     /// The account files of the archive.
     pub storages: Vec<StorageInfo>,
-    /// What the block did.
+    /// Counts of the accounts that the block wrote.
     pub stats: BankStats,
     /// The price of a signature now, lamports.
     pub lamports_per_signature: u64,

@@ -40,7 +40,7 @@ pub struct StakeDelegation {
     pub activation_epoch: u64,
     /// The epoch in which it was taken back; `u64::MAX` if it was not.
     pub deactivation_epoch: u64,
-    /// What once was a rate. No rule reads it.
+    /// Bytes that once were a rate. No rule reads them.
     pub reserved: [u8; 8],
 }
 
@@ -77,7 +77,7 @@ pub struct NodeVotes {
     pub node: Pubkey,
     /// The addresses of its vote accounts.
     pub votes: Vec<Pubkey>,
-    /// What is staked on them, lamports.
+    /// The lamports staked on them together.
     pub stake: u64,
 }
 

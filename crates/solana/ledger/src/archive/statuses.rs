@@ -46,7 +46,7 @@ pub struct SlotStatuses {
 }
 
 impl SlotStatuses {
-    /// Those of a block: its transactions, each with its result.
+    /// The statuses of a block: its transactions, each with its result.
     pub fn of_block<'a>(
         slot: u64,
         transactions: impl IntoIterator<Item = (Txn<'a>, Result<(), TransactionError>)>,

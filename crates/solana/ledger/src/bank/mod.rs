@@ -264,7 +264,7 @@ impl Bank {
         }
     }
 
-    /// What a transaction of this block takes of the block's limits; nothing if it did not land.
+    /// The part of the block's limits that a transaction of this block takes; nothing if it did not land.
     pub fn landed_cost(&self, txn: &Txn<'_>, outcome: &Outcome) -> LandedCost {
         if !outcome.is_committed() {
             return LandedCost::default();

@@ -34,7 +34,7 @@ pub struct SlotInfo {
     pub set_count: u32,
     /// Whether all its sets are stored.
     pub whole: bool,
-    /// Where it begins in the log: a different number once the slot was voided and rewritten.
+    /// Position in the log where it begins: another number once the slot was voided and rewritten.
     pub place: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Block {
     pub block_id: [u8; 32],
     /// The sets' data in order; up to the first missing set if the block is not whole.
     pub data: Vec<u8>,
-    /// Where each batch of entries ends in the data, as its shreds say. `None` if a record of the block does not say.
+    /// Offset at which each batch of entries ends in the data, by its shreds. `None` if a record of the block lacks it.
     pub batch_ends: Option<Vec<u32>>,
 }
 

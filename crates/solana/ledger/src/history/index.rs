@@ -88,7 +88,7 @@ impl Index {
         last_of(&self.addresses, hash, below, count)
     }
 
-    /// Where the next block is appended.
+    /// The numbers that the entries of the next block get.
     pub fn ends(&self) -> Ends {
         Ends {
             segment: self.segment,
@@ -99,7 +99,7 @@ impl Index {
     }
 }
 
-/// Where the next block of an index is appended.
+/// The numbers that the entries of an index's next block get.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     segment: u32,

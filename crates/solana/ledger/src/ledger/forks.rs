@@ -55,7 +55,7 @@ impl Default for Forks {
     }
 }
 
-/// What is currently kept for rewinds.
+/// The blocks that are currently kept for rewinds, and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptForks {
     /// The oldest possible rewind target: the root, or a later slot if too much had to be kept.
@@ -254,7 +254,7 @@ impl Ledger {
         self.shared.keeps_forks
     }
 
-    /// What is kept for rewinds; `None` if forks are not kept. If `bytes` approaches `bytes_max`, consensus has rooted
+    /// The data kept for rewinds; `None` if forks are not kept. If `bytes` approaches `bytes_max`, consensus has rooted
     /// nothing for long, and a leader should produce blocks of votes only.
     pub fn kept_forks(&self) -> Option<KeptForks> {
         let chain = self.chain();

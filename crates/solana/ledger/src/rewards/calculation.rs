@@ -42,7 +42,7 @@ pub(crate) struct RewardCalculation {
     pub(crate) points: u128,
     /// The lamports that were divided; 0 if there are no points.
     pub(crate) lamports: u64,
-    /// What becomes of each stake that changes, by address.
+    /// The reward of each stake that changes, by address.
     pub(crate) stakes: Vec<StakeReward>,
     /// The commissions by recipient.
     pub(crate) commissions: BTreeMap<Pubkey, Commission>,
@@ -128,7 +128,7 @@ impl EpochBoundary<'_> {
         }
     }
 
-    /// What each stake has earned, with the place of its vote account.
+    /// The points that each stake has earned, with the place of its vote account.
     fn earned(&self) -> (Votes, Vec<(usize, EarnedPoints)>) {
         let mut votes = Votes::default();
         let earn = |stake: &StakeAccount| {
@@ -231,7 +231,7 @@ impl EpochBoundary<'_> {
         }
     }
 
-    /// What becomes of a stake whose vote account does not exist: it may have to be reduced.
+    /// The change of a stake whose vote account does not exist: it may have to be reduced.
     fn without_vote(&self, stake: &StakeAccount) -> Option<(StakeReward, Pubkey, Commission)> {
         let delegation = &stake.delegation;
         self.must_adjust(stake).then(|| {

@@ -65,7 +65,7 @@ pub(crate) struct InflationFeatures {
 }
 
 impl InflationFeatures {
-    /// Those of a block.
+    /// The features of a block.
     pub(crate) fn of(features: &ActiveFeatures) -> Self {
         let since = |id: [u8; 32]| features.since(&id);
         Self {

@@ -61,7 +61,7 @@ struct Slot {
     stage: Stage,
     /// The peer's share of all stake, if it has any.
     share: Option<f64>,
-    /// What it is counted by, once it is open.
+    /// The key or address by which it is counted, once it is open.
     counted: Option<PeerId>,
     /// Whether it is among the `staked_connections_max`.
     is_staked: bool,
@@ -153,7 +153,7 @@ impl Server {
         &self.config
     }
 
-    /// What the server has done and refused since it was made.
+    /// Counts since the server was made, by outcome.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }

@@ -18,7 +18,7 @@ use quinn_proto::{
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
-/// What the network does to a datagram.
+/// The delays and losses of the emulated network.
 #[derive(Clone, Copy)]
 pub struct NetworkFaults {
     pub latency: Duration,
@@ -319,7 +319,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// What the server's close says, if it closed the connection.
+    /// The code of the server's close, if it closed the connection.
     pub fn close_code(&self) -> Option<u64> {
         match self.lost.as_ref()? {
             ConnectionError::ApplicationClosed(close) => Some(close.error_code.into_inner()),
