@@ -113,7 +113,7 @@ struct LeaderConnection {
     address: SocketAddr,
     /// Number of connections that had this line before.
     generation: u32,
-    /// Handshakes begun so far, modulo 2^32; tells a late signature for an earlier one from the current.
+    /// Handshakes begun so far, modulo 2^32. A signature names the one that it is for.
     attempt: u32,
     /// The pending signature of the current handshake, if the caller has it signed.
     wanted: Option<Arc<HandshakeSignature>>,

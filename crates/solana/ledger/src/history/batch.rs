@@ -89,7 +89,7 @@ impl BatchWriter {
 pub struct Batch<'a> {
     /// The slot of the block.
     pub slot: u64,
-    /// The number that the bank gave to the microblock.
+    /// The id of the microblock: greater for a later one of the block.
     pub microblock: u64,
     /// Number of its transactions.
     pub count: u16,

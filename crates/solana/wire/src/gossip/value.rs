@@ -23,7 +23,7 @@ use crate::consts::{Hash, Pubkey, Signature};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum CrdsData<'a> {
-    /// A vote transaction of a node, one of its recent ones.
+    /// One of the recent vote transactions of a node.
     Vote(Vote<'a>),
     /// The lowest slot for which a node has shreds.
     LowestSlot(LowestSlot),

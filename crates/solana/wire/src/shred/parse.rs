@@ -162,7 +162,7 @@ impl<'a> Shred<'a> {
         Ok(())
     }
 
-    /// All bytes of the shred, a retransmitter's signature included.
+    /// All bytes of the shred, those of a retransmitter's signature included.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
