@@ -32,7 +32,7 @@ const STARVED_NS: u64 = 10_000_000_000;
 /// Blocks that are looked at where the newest is another.
 const LOOK_BACK: usize = 48;
 
-/// What must hold.
+/// A property of the cluster that a run checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
     /// No two nodes root different blocks at a slot.
@@ -47,7 +47,7 @@ pub enum Invariant {
     Heals,
     /// What is kept to leave forks, and what tiles hold, stays within its bound.
     Memory,
-    /// No tile starves.
+    /// No tile waits for room too long, and no node has work at every instant, unless its disk fails it.
     Starves,
     /// Every transaction ends in exactly one counter.
     Counted,
@@ -105,7 +105,7 @@ impl Invariant {
 /// Something does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What should.
+    /// The invariant that is broken.
     pub invariant: Invariant,
     /// What is so instead.
     pub what: String,
@@ -121,7 +121,7 @@ impl Violation {
 /// A transaction that a client saw confirmed.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirmed {
-    /// Its first signature.
+    /// The first signature, which identifies the transaction.
     pub signature: Signature,
     /// The slot of its block.
     pub slot: u64,

@@ -40,7 +40,7 @@ enum ExpectedEnd {
     Succeeds,
     /// It fails, if it lands.
     Fails,
-    /// It never lands.
+    /// It lands in no block.
     Never,
     /// It depends on others.
     Open,
@@ -62,7 +62,7 @@ struct PendingTransaction {
     is_seen: bool,
 }
 
-/// All clients.
+/// The clients of a run: they send transactions, and record how each ends.
 pub struct Clients {
     /// The funded accounts by number, and behind them the stake account of each client.
     keys: Vec<(SigningKey, Pubkey)>,

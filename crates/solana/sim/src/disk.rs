@@ -66,7 +66,7 @@ impl SimDisk {
         self.state.lock().is_full = bytes.is_some();
     }
 
-    /// Whether writes fail.
+    /// Sets whether every write from now on fails with an error.
     pub fn refuse_writes(&self, refuse: bool) {
         self.faults.refuse_writes(refuse);
         self.state.lock().refuses_writes = refuse;

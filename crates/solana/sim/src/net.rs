@@ -24,9 +24,9 @@ const PER_TURN: usize = 16;
 pub struct SentDatagram {
     /// The port that it comes from.
     pub from: PortKind,
-    /// Where to.
+    /// Address of the receiver, by which the network finds the node.
     pub to: SocketAddr,
-    /// Its bytes.
+    /// The UDP payload of the datagram.
     pub data: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ pub struct ArrivedDatagram {
     pub from: SocketAddr,
     /// The port that it came to.
     pub port: PortKind,
-    /// Its bytes.
+    /// The UDP payload of the datagram.
     pub data: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ pub struct Wire {
     pub tap: Option<Tap>,
 }
 
-/// The tile.
+/// A net tile without sockets: it moves datagrams between the node's links and its [`Wire`].
 pub struct SimNet {
     wire: Arc<Mutex<Wire>>,
     routes: Routes,

@@ -78,23 +78,23 @@ pub struct NetworkFaults {
 /// What became of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Sent by nodes.
+    /// Datagrams that nodes gave to the network, whatever became of them.
     pub sent: u64,
-    /// Handed to nodes.
+    /// Datagrams handed to nodes, copies included.
     pub arrived: u64,
     /// Lost by chance, or withheld.
     pub lost: u64,
     /// Lost since a node was cut off.
     pub cut: u64,
-    /// That came twice.
+    /// Datagrams that the fault `duplicate` delivered a second time.
     pub doubled: u64,
-    /// That were changed.
+    /// Shreds in which the fault `garbage` changed a byte.
     pub changed: u64,
     /// For an address that no node has.
     pub astray: u64,
 }
 
-/// The network.
+/// The simulated network: it delays, loses, copies and changes datagrams, all by its seed.
 pub struct Network {
     nodes: usize,
     random: fastrand::Rng,

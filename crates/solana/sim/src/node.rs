@@ -82,7 +82,7 @@ pub const TICKS_PER_SLOT: u64 = 16;
 const SLOTS_PER_EPOCH: u64 = 32;
 /// SOL that each node has staked.
 const STAKED_SOL: u64 = 1_000_000;
-/// Accounts of clients.
+/// How many clients there are, each with a funded account of its own.
 pub const CLIENTS: usize = 8;
 /// What each of them begins with, and the payer of failures: more than a client delegates.
 pub const CLIENT_LAMPORTS: u64 = 200_000 * LAMPORTS_PER_SOL;
@@ -92,7 +92,7 @@ pub const PAYER_OF_FAILURES: usize = CLIENTS;
 pub const POOR: usize = CLIENTS + 1;
 /// An account that is not there.
 pub const NOBODY: usize = CLIENTS + 2;
-/// What [`POOR`] has.
+/// Lamports of [`POOR`]: one too few to pay a signature's fee and keep the minimum balance.
 pub const POOR_LAMPORTS: u64 = minimum_balance(0) + LAMPORTS_PER_SIGNATURE - 1;
 /// Transactions that dedup remembers.
 pub const DEDUP_HISTORY: usize = 1_024;
@@ -136,7 +136,7 @@ pub fn secret_word(seed: u64, node: usize, purpose: &str) -> u64 {
     u64::from_le_bytes(*secret(seed, node, purpose).first_chunk().expect("32 bytes"))
 }
 
-/// A node's key.
+/// The identity key of a node, drawn from the run's seed and the node's number.
 pub fn keypair(seed: u64, node: usize) -> Keypair {
     Keypair::from_seed(&secret(seed, node, "identity")).expect("a page of memory can be locked")
 }
@@ -237,7 +237,7 @@ fn tiles() -> Topology {
 pub enum StartError {
     /// The files of its chain are not as they were written.
     Damaged(String),
-    /// Anything else.
+    /// Any other failure, in words.
     Other(String),
 }
 
@@ -261,15 +261,15 @@ impl From<start::ReplayError> for StartError {
 
 /// Where and when a node starts.
 pub struct NodeStart<'a> {
-    /// Draws its secrets.
+    /// The run's seed, from which the node's secrets are drawn.
     pub seed: u64,
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub number: usize,
     /// How often it has started before.
     pub starts: u64,
-    /// Its folder.
+    /// The folder of the node's ledger and tower, which outlives a start.
     pub folder: &'a Path,
-    /// Its disk.
+    /// The disk under that folder, which outlives a start.
     pub disk: &'a Arc<SimDisk>,
     /// The time now, nanoseconds since the run began.
     pub now: u64,
@@ -290,7 +290,6 @@ pub struct NodeStart<'a> {
 }
 
 impl NodeStart<'_> {
-    /// Its identity key.
     fn keypair(&self) -> Keypair {
         Keypair::from_seed(&self.key).expect("a page of memory can be locked")
     }
@@ -327,9 +326,9 @@ pub struct Node {
     drift_ppm: i64,
     /// What lies between it and the network.
     pub wire: Arc<Mutex<Wire>>,
-    /// Its chain.
+    /// The ledger that the node's tiles execute blocks on.
     pub ledger: Arc<Ledger>,
-    /// Its blocks.
+    /// Reads the blocks in the node's store.
     pub blocks: Reader,
     keeper: SteppedKeeper,
     disk: Arc<SimDisk>,
@@ -619,7 +618,7 @@ impl Node {
         })
     }
 
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub fn number(&self) -> usize {
         self.number
     }

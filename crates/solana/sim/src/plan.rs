@@ -142,10 +142,10 @@ impl Kind {
     }
 }
 
-/// One fault.
+/// A fault of a run: its kind, when it is in effect, and how strong it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// The kind, which also says in which unit `amount` is.
     pub kind: Kind,
     /// The slot whose time it begins at, counted from the first block.
     pub from_slot: u64,
@@ -160,13 +160,13 @@ pub struct Fault {
 pub struct Plan {
     /// Draws everything that is not said here.
     pub seed: u64,
-    /// Nodes with stake.
+    /// How many nodes the cluster has; all have the same stake.
     pub nodes: usize,
     /// The node that faults of nodes hit.
     pub victim: usize,
     /// Slots that a run has at least.
     pub slots: u64,
-    /// What goes wrong.
+    /// The faults of the run, whose times may overlap.
     pub faults: Vec<Fault>,
 }
 

@@ -15,7 +15,7 @@ use crate::world::{Outcome, run};
 /// What many seeds came to.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Seeds.
+    /// How many seeds were run.
     pub seeds: u64,
     /// How long they took, on virtual time, nanoseconds.
     pub virtual_ns: u64,
@@ -23,7 +23,7 @@ pub struct Tally {
     pub faults: BTreeMap<Kind, u64>,
     /// The newest slot of the seed that had the fewest.
     pub least_slots: Option<u64>,
-    /// Blocks rooted.
+    /// Rooted blocks, summed over all seeds.
     pub rooted: u64,
     /// Transactions that clients saw confirmed.
     pub confirmed: u64,

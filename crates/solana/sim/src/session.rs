@@ -45,7 +45,7 @@ const NO_LIMITS: Limits = Limits { slots: None, bytes: u64::MAX };
 
 /// The node of a simulated cluster whose session is recorded.
 pub(crate) struct RecordedNode {
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub node: usize,
     /// What its tiles need of the recording.
     pub recording: Recording,
@@ -122,7 +122,7 @@ pub enum SessionError {
     Ends(String),
     /// A block has another bank hash.
     Differs {
-        /// Its slot.
+        /// The slot of the block.
         slot: u64,
         /// Its bank hash in the session.
         recorded: Hash,
@@ -131,7 +131,7 @@ pub enum SessionError {
     },
     /// A block is rooted in the session, and not here.
     NotRooted {
-        /// Its slot.
+        /// The oldest slot that only the session rooted.
         slot: u64,
         /// The newest root here.
         root: u64,

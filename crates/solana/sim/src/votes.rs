@@ -141,7 +141,7 @@ enum ChainAtSlot {
 
 /// What is wrong with a vote that leaves.
 pub enum Fault {
-    /// Nothing.
+    /// The vote breaks no rule that is checked here.
     None,
     /// An earlier one was for another block of the same slot.
     Twice(String),

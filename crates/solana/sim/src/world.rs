@@ -52,7 +52,7 @@ const LAST_LOOKS: u64 = 50;
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The plan.
+    /// The plan that was run.
     pub plan: Plan,
     /// All that happened, in one number.
     pub digest: u64,
@@ -66,7 +66,7 @@ pub struct Outcome {
     pub rooted: usize,
     /// Transactions that clients sent, and that they saw confirmed.
     pub transactions: (u64, usize),
-    /// Starts of nodes.
+    /// How often nodes started, summed over all nodes; the first starts count.
     pub starts: u64,
     /// Epochs whose stakes are others than those of the epoch before.
     pub stake_changes: usize,
