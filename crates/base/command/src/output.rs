@@ -39,7 +39,7 @@ impl CommandOutput {
         Self { to: Destination::Stderr, ..Self::default() }
     }
 
-    /// Discards all output.
+    /// An output that discards every line.
     pub fn nothing() -> Self {
         Self { to: Destination::Nobody, ..Self::default() }
     }
@@ -118,7 +118,7 @@ pub fn note(text: impl Display) {
 pub struct WriteError {
     /// Path of the file.
     pub path: PathBuf,
-    /// The system's error.
+    /// Why the file could not be written, as the system says it.
     pub source: Error,
 }
 

@@ -45,7 +45,7 @@ pub struct Datagrams<T> {
 }
 
 impl<T> Datagrams<T> {
-    /// Number of datagrams.
+    /// The number of datagrams in `data`: one, or one per segment that begins there.
     pub fn count(&self) -> u64 {
         if self.segment == 0 { 1 } else { self.data.len().div_ceil(self.segment.into()) as u64 }
     }
@@ -118,7 +118,7 @@ pub struct Emulator<T> {
     train: Option<Train>,
     /// How far the machine's time is ahead of the caller's.
     ahead_ns: u64,
-    /// Counts of outcomes.
+    /// How many datagrams were delayed, lost, cut off or dropped for lack of room.
     pub counters: Counters,
 }
 

@@ -58,7 +58,7 @@ pub struct LinksFile {
     pub queue_bytes: usize,
     /// Nodes and their regions.
     pub node: Vec<NodeLocation>,
-    /// Partitions between nodes.
+    /// Partitions: pairs of sides that do not reach each other.
     #[serde(default)]
     pub cut: Vec<Cut>,
 }

@@ -62,7 +62,7 @@ pub struct LinkPlan {
     pub depth: u32,
     /// Maximum bytes of a payload, at most 65,535.
     pub mtu: u32,
-    /// Its consumers.
+    /// The consumers, each of which gets every frag.
     pub consumers: Vec<ConsumerPlan>,
 }
 

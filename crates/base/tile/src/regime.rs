@@ -22,7 +22,7 @@ pub enum Regime {
     FilteredBefore,
     /// Handling frags that were dropped after looking at the payload.
     FilteredAfter,
-    /// Useful work.
+    /// Handling frags and polling with a result: the work that the tile exists for.
     Finish,
     /// The core was running other tiles.
     Elsewhere,

@@ -92,7 +92,7 @@ impl In {
 /// The answer of [`Tile::filter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Read it.
+    /// Read the frag's payload and pass it to [`Tile::on_frag`].
     Take,
     /// Pass over it; it is not offered again.
     Skip,
@@ -105,7 +105,7 @@ pub enum Filter {
 pub enum Poll {
     /// Something was done; call again soon.
     Busy,
-    /// Nothing to do.
+    /// There was nothing to do; the core may sleep if no tile has work.
     Idle,
 }
 
@@ -147,7 +147,7 @@ pub struct Frag<'a> {
 }
 
 impl<'a> Frag<'a> {
-    /// The payload's bytes.
+    /// The payload, at most the link's `mtu` bytes; empty if the frag has none.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -162,7 +162,7 @@ impl<'a> Frag<'a> {
         self.input
     }
 
-    /// The producer's tag.
+    /// A word that the producer chose, usually a hash to filter by.
     pub fn tag(&self) -> u64 {
         self.meta.tag
     }
@@ -326,7 +326,7 @@ pub enum InitError {
     NoLink {
         /// The tile's full name.
         tile: String,
-        /// `input` or `output`.
+        /// The word `input` or `output`, for the error's text.
         direction: &'static str,
         /// Name of the link.
         link: String,
@@ -338,7 +338,7 @@ pub enum InitError {
         tile: String,
         /// Address and protocol of the socket.
         what: String,
-        /// The system's error.
+        /// Why the socket could not be opened, as the system says it.
         source: std::io::Error,
     },
     /// Any other failure, described by the tile.
@@ -364,13 +364,13 @@ fn hint(source: &std::io::Error) -> &'static str {
 /// The source of a tile's secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// The operating system.
+    /// The random numbers of the operating system, a new seed at every start.
     System,
     /// A seed, for tests.
     Seeded(u64),
 }
 
-/// The SplitMix64 generator.
+/// SplitMix64: advances the state and returns the next word.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

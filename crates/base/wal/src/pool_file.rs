@@ -35,7 +35,7 @@ pub enum PoolFileError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: io::Error,
     },
     /// It is damaged, and not at its end alone.

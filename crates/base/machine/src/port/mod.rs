@@ -46,7 +46,7 @@ pub enum PortError {
         what: &'static str,
         /// The key that is wrong.
         key: &'static str,
-        /// The system's error.
+        /// Why the port cannot be bound, as the system says it.
         source: std::io::Error,
     },
 }
