@@ -20,9 +20,7 @@ use hearth_wire::entry::write_entry;
 use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
-/// Transfers per entry.
 const TRANSFERS: usize = 64;
-/// Entries per block.
 const ENTRIES: usize = 128;
 /// One shred out of this many is lost.
 const LOST: usize = 10;

@@ -58,7 +58,7 @@ pub struct CapturedPacket {
     pub source: PacketSource,
     /// The sender's address; unspecified where the tile does not know it.
     pub from: SocketAddr,
-    /// Its bytes.
+    /// The packet's bytes, as the tile received them.
     pub data: Vec<u8>,
 }
 

@@ -35,7 +35,7 @@ pub enum IdentityError {
 
 /// The identity that the operator wants.
 pub struct IdentityRequest {
-    /// Its key.
+    /// The key pair of the wanted identity, in a locked page.
     pub key: Keypair,
     /// Its role in the cluster.
     pub role: Role,
@@ -55,7 +55,7 @@ pub struct Role {
 /// How far a change is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityStatus {
-    /// The current identity.
+    /// The identity that the node's tiles use now.
     pub identity: Pubkey,
     /// Whether a change of it is under way.
     pub is_changing: bool,
@@ -220,7 +220,7 @@ impl IdentityWatch {
         self.changes = self.shared.changes.fetch_add(1, Release) + 1;
     }
 
-    /// Refuses the request.
+    /// Drops the operator's request, and keeps the reason for [`IdentityStatus::failure`].
     pub(crate) fn refuse(&self, why: String) {
         let mut state = self.shared.state.lock();
         state.wanted = None;

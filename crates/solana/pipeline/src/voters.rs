@@ -37,12 +37,12 @@ pub enum VoterError {
     /// The process of sign does not take changes now.
     #[error("The tile sign does not take keys now: try again")]
     Busy,
-    /// Sign has stopped.
+    /// The tile sign, which holds the keys, has stopped.
     #[error("The node is stopping")]
     Stopped,
 }
 
-/// Where changes go.
+/// How a change reaches the tile sign.
 enum Outlet {
     /// To the tile, in this process.
     Tile(Sender<KeyChange>),

@@ -16,7 +16,7 @@ pub const ORDER_ENTRIES: usize = 256;
 pub struct WorkOrder {
     /// Identifies the order; the report repeats it.
     pub id: u64,
-    /// The block's slot.
+    /// The slot of the block that is executed.
     pub slot: u64,
     /// The work to do.
     pub work: Work,
@@ -48,7 +48,7 @@ pub enum Work {
 pub struct TransactionRange {
     /// Offset of the first byte.
     pub at: u32,
-    /// Length in bytes.
+    /// How many bytes the transaction has.
     pub len: u16,
 }
 
@@ -90,7 +90,7 @@ pub enum Failure {
     Outcome {
         /// The transaction's index in the order.
         txn: u32,
-        /// Its outcome.
+        /// The outcome, which is never a committed one.
         outcome: Outcome,
     },
 }

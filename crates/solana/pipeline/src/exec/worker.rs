@@ -36,7 +36,7 @@ pub enum StepOutcome {
     Signatures(usize),
     /// Executed this many transactions.
     Transactions(usize),
-    /// Verified hashes.
+    /// Verified the hashes of some entries.
     Hashes,
 }
 
@@ -80,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// Starts an order.
+    /// Starts an order in place of the one before.
     pub fn begin(&mut self, order: &WorkOrder) {
         self.report = None;
         self.costs.clear();

@@ -28,7 +28,7 @@ pub struct LinksConfig {
 /// Identifies a version of a file.
 type Stamp = (u64, i64, i64, u64);
 
-/// Watches the file.
+/// Rereads the file of emulated links when it changes.
 pub struct LinksWatch {
     config: LinksConfig,
     seen: Option<Stamp>,

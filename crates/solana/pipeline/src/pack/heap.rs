@@ -68,7 +68,7 @@ impl Heap {
         self.entries.first()
     }
 
-    /// Adds a transaction.
+    /// Adds a transaction's rank, and writes the heap positions that change to `places`.
     #[inline]
     pub fn push(&mut self, entry: Entry, places: &mut [u32]) {
         self.entries.push(entry);

@@ -49,7 +49,7 @@ const ORDER_HASHES: u64 = 4_096;
 /// The chain's parameters for a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Ticks per slot.
+    /// How many ticks end a slot.
     pub ticks_per_slot: u64,
     /// Hashes per tick; `None` in low power.
     pub hashes_per_tick: Option<u64>,
@@ -60,9 +60,9 @@ pub struct Rules {
 /// A block to execute.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The chain's parameters.
+    /// The chain's parameters by which the block is checked.
     pub rules: Rules,
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,

@@ -56,7 +56,7 @@ hearth_tile::counters! {
     }
 }
 
-/// The block store.
+/// The stored blocks, as replay reads them.
 pub trait BlockSource {
     /// Returns slots with any data, from `from` on, ascending, at most `count`.
     fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo>;
@@ -114,7 +114,7 @@ pub trait BlockExecutor {
 pub enum Progress {
     /// There is more to do.
     Busy,
-    /// Waiting for workers.
+    /// Nothing can be done until a worker reports.
     Waits,
     /// It has ended or is invalid; then its slot may have started without ending.
     Ended(Result<ExecutionSummary, ReplayError>),
@@ -145,7 +145,7 @@ pub enum Output {
     Confirmed(u64),
     /// Report the effects of a block's transactions to store.
     Record {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
         /// The batches of the history.
         batches: Vec<Vec<u8>>,
@@ -154,9 +154,9 @@ pub enum Output {
     Dump(u64),
     /// The block of a slot cannot be executed.
     Died {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
-        /// The reason.
+        /// Why the block cannot be executed, for the log.
         why: String,
     },
 }
@@ -174,7 +174,7 @@ pub enum PositionError {
     NotTheSame(u64),
     /// More than a third of the stake has another bank hash for the same block.
     Refuted {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
         /// The bank hash that the stake names.
         theirs: Hash,
@@ -183,7 +183,7 @@ pub enum PositionError {
     },
     /// More than a third of the stake has executed a block that fails here.
     RefutedDead {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
         /// Why it fails here.
         why: String,
@@ -273,7 +273,7 @@ pub struct Position<S, X, P> {
     /// Epochs whose stakes tower knows.
     epochs: BTreeSet<u64>,
     out: Vec<Output>,
-    /// The tile's counters.
+    /// Counters of replay, which the tile publishes.
     pub count: Counters,
 }
 

@@ -89,7 +89,7 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// The block id of that block.
     pub block_id: Hash,
-    /// Reads stored blocks.
+    /// Reads the blocks that the store has.
     pub blocks: Reader,
     /// The chain's parameters for blocks.
     pub rules: Rules,

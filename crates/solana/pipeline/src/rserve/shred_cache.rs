@@ -26,7 +26,7 @@ const SLOT_BYTES_MAX: usize = 8 << 20;
 /// Approximate bytes of a set's record, to charge the budget before reading it.
 const SET_BYTES: u64 = 31_000;
 
-/// A set's record.
+/// A set as the store has it, from which its shreds are made again.
 struct CachedSet {
     parent_slot: u64,
     fec_set_index: u32,

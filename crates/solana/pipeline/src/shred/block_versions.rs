@@ -67,10 +67,10 @@ impl Version {
     }
 }
 
-/// What is accepted.
+/// The sets of a slot that may start.
 #[derive(Clone, Debug)]
 enum AcceptRule {
-    /// Nothing yet.
+    /// No set may start yet.
     Nothing,
     /// Nothing yet, and only repair responses from now on: what an equivocating leader sends may belong to any of its
     /// blocks.

@@ -78,7 +78,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Evicts a slot.
+    /// Evicts a slot to make room: its sets are forgotten and counted.
     pub(super) fn evict(&mut self, slot: u64) {
         // This also forgets which block version its sets belong to.
         if self.slots.get(&slot).is_some_and(|incoming| !incoming.complete.is_empty()) {

@@ -27,7 +27,7 @@ struct ParentSignature {
     signature: Signature,
 }
 
-/// Verifies parents' signatures.
+/// Verifies the signatures by which parents in the tree vouch for a slot's last set.
 pub(super) struct Senders {
     verifier: Verifier,
     /// Right signatures, the newest last.

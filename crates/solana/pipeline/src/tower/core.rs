@@ -97,7 +97,7 @@ pub enum TowerError {
 /// Who the node is, and what it does in the cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its identity.
+    /// The node's identity, until the operator changes it.
     pub node: Pubkey,
     /// The account that it votes with, if it votes.
     pub vote_account: Option<Pubkey>,
@@ -130,7 +130,7 @@ pub enum Output {
     /// Get the message of a vote signed by each of its signers, and pass the signatures to [`Core::on_signed`]. Its
     /// tower is on disk.
     Sign {
-        /// Identifies the vote.
+        /// The vote's number, which the signatures come back with.
         number: u64,
         /// The message to sign.
         message: Message,
@@ -212,7 +212,7 @@ pub struct Core {
     /// When the operator was last warned of votes that were cast elsewhere.
     warned_at: Option<Duration>,
     out: Vec<Output>,
-    /// The tile's counters.
+    /// Counters of tower, which the tile publishes.
     pub count: Counters,
 }
 
@@ -290,7 +290,7 @@ impl Core {
         Ok(core)
     }
 
-    /// The node's identity.
+    /// The node's identity, which the operator may change while it runs.
     pub fn node(&self) -> &Pubkey {
         &self.config.node
     }

@@ -18,7 +18,7 @@ use hearth_wire::{Hash, Pubkey};
 /// Maximum slots above the root for which tower tracks the store's contents: those of seven hours.
 pub const SLOTS_MAX: usize = 65_536;
 
-/// An executed block.
+/// A block that replay has executed to its end: its bank no longer changes.
 #[derive(Clone, Debug)]
 pub struct FrozenBlock {
     /// What consensus needs to know of it.
@@ -30,7 +30,7 @@ pub struct FrozenBlock {
     pub voters: Vec<(Pubkey, Pubkey)>,
 }
 
-/// Tower's initial state.
+/// The state of ledger and store at which tower starts.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The ledger's last block, which is the root, with all vote accounts.
@@ -49,7 +49,7 @@ pub struct Start {
 /// What the store has of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
-    /// The slot's number.
+    /// The slot that the store has something of.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,
@@ -87,7 +87,7 @@ pub enum Command {
     Begin {
         /// The slot to produce.
         slot: u64,
-        /// Its parent.
+        /// The executed block to build on.
         parent: BankId,
     },
     /// This block is the root: forget what does not descend from it.

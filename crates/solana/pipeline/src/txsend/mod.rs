@@ -92,7 +92,7 @@ const PER_TURN: usize = 128;
 
 /// The configuration of txsend.
 pub struct Config {
-    /// The node's identity.
+    /// The node's identity, whose key sign uses in handshakes with leaders.
     pub identity: IdentityWatch,
     /// Whether it votes: then connections to the next leaders are kept ready.
     pub votes: bool,
