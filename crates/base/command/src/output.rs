@@ -146,7 +146,7 @@ pub fn can_be_written(path: &Path) -> Result<(), WriteError> {
     if is_new { fs::remove_file(path).map_err(failed) } else { Ok(()) }
 }
 
-/// Which tiles share which core, a line a core.
+/// Lists the tiles of each core, a line a core.
 pub fn layout(topology: &Topology) -> String {
     let mut lines = vec![];
     let mut floating = vec![];

@@ -114,7 +114,7 @@ pub struct Emulator<T> {
     /// Until when accepted datagrams keep the node's line busy, ns.
     busy_until_ns: u64,
     random: fastrand::Rng,
-    /// That of the last run.
+    /// The train of the last run.
     train: Option<Train>,
     /// How far the machine's time is ahead of the caller's.
     ahead_ns: u64,

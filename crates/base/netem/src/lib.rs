@@ -63,7 +63,7 @@ pub struct LinksFile {
     pub cut: Vec<Cut>,
 }
 
-/// Where a node is.
+/// The region in which a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLocation {

@@ -106,7 +106,7 @@ struct Call {
     answer: Option<String>,
 }
 
-/// Those of a connection.
+/// The calls under way on a connection.
 struct Calls {
     running: JoinSet<Call>,
     /// Total bytes of the requests' texts.

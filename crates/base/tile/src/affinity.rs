@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-/// What the layout needs to know of one tile.
+/// The properties of a tile that the layout needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seat {
     /// The tile's name with its index, such as `verify:1`.

@@ -4,7 +4,7 @@
 //! source  the columns of Firedancer's monitor (hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish), and
 //!         `elsewhere`: the time that a shared core gave to its other tiles
 
-/// What a tile was doing during a span of time.
+/// The occupation of a tile during a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Regime {

@@ -55,7 +55,7 @@ pub struct Turn {
     pub idle_housekeeping_ns: u64,
 }
 
-/// What a tile's loop is built from.
+/// The parts that a tile's loop is built from.
 pub struct Parts {
     /// The tile's name with its index, such as `verify:1`.
     pub name: String,
@@ -120,7 +120,7 @@ pub trait Runnable: Send {
     fn died(&mut self);
 }
 
-/// What the kernel counted for a core's thread over an interval.
+/// The kernel's counts for a core's thread over an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfThread {
     /// Number of voluntary and involuntary context switches.

@@ -129,7 +129,7 @@ crate::counters! {
 type FilterFn = Box<dyn FnMut(&FragMeta, In) -> Filter + Send>;
 type FragFn = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
-/// What a scripted tile does, and a record of what happened to it.
+/// The behaviour of a scripted tile, and a record of what happened to it.
 pub struct Script {
     /// Called by `filter`, whose answer it returns.
     pub filter: FilterFn,

@@ -32,7 +32,7 @@ pub trait Tile: Sized + Send + 'static {
     const LATENCIES: &'static [LatencyDecl] = &[];
     /// Peers to distinguish when it counts their bytes: [`bandwidth::PLACES`] for a tile that talks to peers.
     const PEERS: usize = 0;
-    /// What the tile is built from: one value per tile.
+    /// The value that a tile is built from: one per tile.
     type Config: Send;
     /// Its counters, declared with [`counters!`](crate::counters!).
     type Counters: CounterSet;
@@ -184,7 +184,7 @@ pub(crate) struct OutPort {
     pub(crate) published: u64,
 }
 
-/// What a callback may use: it publishes, counts and reads the time.
+/// The outputs, counters and clock of a tile, as a callback may use them.
 pub struct Out<'a, T: Tile> {
     /// The tile's counters: plain integers, flushed by the loop.
     pub count: &'a mut T::Counters,
@@ -379,7 +379,7 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a tile may ask for while it is created.
+/// The host of a tile, which the tile asks for its links and more while it is created.
 pub struct Host<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: usize,

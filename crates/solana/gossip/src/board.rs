@@ -20,7 +20,7 @@ use crate::Gossip;
 pub struct AnnouncedSnapshot {
     /// Identity of the node that announces it.
     pub identity: Pubkey,
-    /// Where the node serves it; `None` if nowhere.
+    /// The address at which the node serves it over HTTP; `None` if it does not.
     pub rpc: Option<SocketAddrV4>,
     /// The slot of the full snapshot.
     pub slot: u64,

@@ -72,7 +72,7 @@ impl SignRequest {
 /// A node to which a pull request may go: its address, stake and key.
 pub(super) type PullPeer = (SocketAddrV4, u64, Pubkey);
 
-/// What to do with a signature.
+/// The use of a signature once it arrives.
 pub(super) enum Purpose {
     /// Insert the value into the table.
     Value {

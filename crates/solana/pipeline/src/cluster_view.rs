@@ -76,7 +76,7 @@ impl View {
         self.number
     }
 
-    /// Where this node receives shreds.
+    /// The address at which this node receives shreds; `None` until gossip knows one.
     pub fn own_tvu(&self) -> Option<SocketAddrV4> {
         self.own_tvu
     }

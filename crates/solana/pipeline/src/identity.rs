@@ -41,7 +41,7 @@ pub struct IdentityRequest {
     pub role: Role,
 }
 
-/// What a node does with an identity.
+/// The role of a node under an identity: whether it votes and makes blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// The account that it votes with, if it votes.
@@ -68,7 +68,7 @@ struct State {
     wanted: Option<IdentityRequest>,
     /// The current identity's key, until sign takes it.
     key: Option<Keypair>,
-    /// Where keys go if sign has a process of its own.
+    /// The pipe for keys if sign has a process of its own.
     pipe: Option<KeySender>,
     failure: Option<String>,
 }
@@ -81,7 +81,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Where the operator changes the identity.
+/// A handle by which the operator changes the identity.
 #[derive(Clone)]
 pub struct IdentityDesk(Arc<Shared>);
 
@@ -140,7 +140,7 @@ impl From<Pubkey> for IdentityWatch {
 }
 
 impl IdentityWatch {
-    /// Where the operator changes it.
+    /// Returns the handle by which the operator changes it.
     pub fn desk(&self) -> IdentityDesk {
         IdentityDesk(Arc::clone(&self.shared))
     }

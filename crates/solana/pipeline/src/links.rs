@@ -186,7 +186,7 @@ pub const REPAIR_NET: &str = "repair_net";
 pub const REPAIR_SIGN: &str = "repair_sign";
 /// Signatures of repair requests and pongs.
 pub const SIGN_REPAIR: &str = "sign_repair";
-/// What is missing of slots.
+/// Which shreds of partial slots are missing.
 pub const SHRED_REPAIR: &str = "shred_repair";
 /// Slots with votes, to be requested, and which nodes to ask for the ancestors of which block.
 pub const TOWER_REPAIR: &str = "tower_repair";

@@ -66,7 +66,7 @@ impl Outlet {
     }
 }
 
-/// What it means that a change cannot be written.
+/// Maps the failure to write a change to the error for the operator.
 fn failure(why: &io::Error) -> VoterError {
     match why.kind() {
         ErrorKind::WouldBlock => VoterError::Busy,
@@ -74,7 +74,7 @@ fn failure(why: &io::Error) -> VoterError {
     }
 }
 
-/// Where changes come from.
+/// The source of changes, as sign has it.
 enum Changes {
     None,
     Here(Receiver<KeyChange>),

@@ -33,7 +33,7 @@ pub struct SentDatagram {
 /// A datagram that has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedDatagram {
-    /// Who has sent it.
+    /// The sender's address.
     pub from: SocketAddr,
     /// The port that it came to.
     pub port: PortKind,
@@ -41,7 +41,7 @@ pub struct ArrivedDatagram {
     pub data: Vec<u8>,
 }
 
-/// What lies between a node and the network.
+/// The datagrams between a node and the network.
 #[derive(Debug, Default)]
 pub struct Wire {
     /// Sent, and not taken by the network yet.

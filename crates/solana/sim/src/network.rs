@@ -46,7 +46,7 @@ pub fn address(node: usize, kind: PortKind) -> SocketAddrV4 {
     port_at(ip(node), kind)
 }
 
-/// Which node and port an address is.
+/// Returns the node and the port that have an address.
 fn place(address: SocketAddr, nodes: usize) -> Option<(usize, PortKind)> {
     let SocketAddr::V4(address) = address else { return None };
     let [10, 0, 0, last] = address.ip().octets() else { return None };
@@ -54,7 +54,7 @@ fn place(address: SocketAddr, nodes: usize) -> Option<(usize, PortKind)> {
     PORTS.iter().find(|(_, port)| *port == address.port()).map(|(kind, _)| (node, *kind))
 }
 
-/// What is wrong with the network now.
+/// The faults of the network that are in effect.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkFaults {
     /// Datagrams lost, in a thousand.
@@ -75,7 +75,7 @@ pub struct NetworkFaults {
     pub garbage: Option<(usize, u64)>,
 }
 
-/// What became of datagrams.
+/// Counts of datagrams, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Datagrams that nodes gave to the network, whatever became of them.
@@ -98,9 +98,9 @@ pub struct Traffic {
 pub struct Network {
     nodes: usize,
     random: fastrand::Rng,
-    /// What is wrong with it now.
+    /// The faults that are in effect now.
     pub weather: NetworkFaults,
-    /// What became of datagrams.
+    /// Counts of all datagrams of the run so far.
     pub traffic: Traffic,
     /// Ms from one node to another, half the way there and back.
     latency: Vec<u64>,

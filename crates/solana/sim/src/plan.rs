@@ -96,7 +96,7 @@ impl Kind {
         (Kind::ClientFlood, "client-flood"),
     ];
 
-    /// What docs and plans call it.
+    /// The kind's name in docs and plans.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::plan::{Kind, Plan};
 use crate::world::{Outcome, run};
 
-/// What many seeds came to.
+/// The sum of many seeds' outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// How many seeds were run.
@@ -31,7 +31,7 @@ pub struct Tally {
     pub stake_changes: u64,
     /// Snapshots that were completed or abandoned, and starts of nodes on a snapshot.
     pub snapshots: (u64, u64),
-    /// Of each seed its digest.
+    /// The digest of each seed.
     pub digests: BTreeMap<u64, u64>,
     /// The runs in which something did not hold.
     pub failed: Vec<Outcome>,

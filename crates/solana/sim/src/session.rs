@@ -47,7 +47,7 @@ const NO_LIMITS: Limits = Limits { slots: None, bytes: u64::MAX };
 pub(crate) struct RecordedNode {
     /// The node's index in the cluster, from 0.
     pub node: usize,
-    /// What its tiles need of the recording.
+    /// The part of the recording that the node's tiles need.
     pub recording: Recording,
     folder: PathBuf,
     recorder: Option<Recorder>,
@@ -94,7 +94,7 @@ impl RecordedNode {
     }
 }
 
-/// What a node did with a session's packets.
+/// The result of running a node on a session's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
     /// The blocks that it rooted, by slot, with their bank hashes.

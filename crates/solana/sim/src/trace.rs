@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-/// What a node may learn of a slot, each once.
+/// An event of a slot that a node learns of, each at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SlotEvent {
     /// It sent a shred of it.

@@ -26,7 +26,7 @@ pub enum PortError {
     InUse {
         /// The address to listen on.
         address: SocketAddr,
-        /// Which kind of socket.
+        /// Whether it is a port of TCP or of UDP.
         protocol: Protocol,
         /// Purpose of the port.
         what: &'static str,

@@ -39,7 +39,7 @@ pub struct Control {
     exhausted: AtomicU64,
 }
 
-/// What all benchg currently do, set by [`Control::set`].
+/// The current work of all benchg, set by [`Control::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {

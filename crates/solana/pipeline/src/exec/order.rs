@@ -27,7 +27,7 @@ pub struct WorkOrder {
 pub enum Work {
     /// Verify the signatures of transactions and execute them, in order.
     Execute {
-        /// Where the transactions' bytes are.
+        /// The places of the transactions' bytes in the order's data, in order.
         txns: Vec<TransactionRange>,
         /// Whether the block was executed before: then its signatures are verified, and its costs are not needed.
         is_known: bool,
@@ -43,7 +43,7 @@ pub enum Work {
     },
 }
 
-/// Where a transaction's bytes are within the order's data.
+/// The place of a transaction's bytes in the order's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionRange {
     /// Offset of the first byte.

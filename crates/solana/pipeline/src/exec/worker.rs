@@ -29,7 +29,7 @@ pub struct WorkerConfig {
     pub recording: Option<RecorderConfig>,
 }
 
-/// What one step did.
+/// The work that one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// Verified this many signatures.

@@ -46,7 +46,7 @@ hearth_tile::counters! {
     }
 }
 
-/// Where metrics are served, and from what.
+/// Configuration of metric: the address to serve at, and the sources of the values.
 #[derive(Debug)]
 pub struct Config {
     /// Address and TCP port of the HTTP server.

@@ -16,7 +16,7 @@ use hearth_netem::{LinksFile, Rules, World};
 /// How often to check whether the file has changed, in nanoseconds.
 pub const LOOK_NS: u64 = 250_000_000;
 
-/// Where the file is, and which node reads it.
+/// The path of the file of emulated links, and the node that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinksConfig {
     /// Path of the file.

@@ -40,7 +40,7 @@ impl LockId {
     }
 }
 
-/// Where a pending transaction waits.
+/// The place where a pending transaction waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The slot is empty.

@@ -123,7 +123,7 @@ pub struct Entry {
     pub hash: [u8; 32],
 }
 
-/// What one [`PohChain::step`] did.
+/// The outcome of one [`PohChain::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A slot has started.

@@ -53,7 +53,7 @@ pub struct Rules {
     pub ticks_per_slot: u64,
     /// Hashes per tick; `None` in low power.
     pub hashes_per_tick: Option<u64>,
-    /// What the transactions of a block that is new here may cost.
+    /// Limits on the cost of the transactions of a block that is new here.
     pub limits: BlockLimits,
 }
 
@@ -81,11 +81,11 @@ pub struct ExecutedBlock {
     pub block: BlockSummary,
     /// The effects of its transactions, entry by entry, if recorded.
     pub batches: Vec<Vec<u8>>,
-    /// Where its votes are in the block's bytes.
+    /// The places of its votes in the block's bytes.
     pub votes: Vec<TransactionRange>,
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug)]
 pub enum Step {
     /// It did some work; there may be an order now, and there is more to do.

@@ -227,7 +227,7 @@ struct ReplayPath {
     then: NextStep,
 }
 
-/// What to do once the ledger has arrived at a block.
+/// The next step once the ledger has arrived at a block.
 #[derive(Clone, Copy, Debug)]
 enum NextStep {
     /// Execute the block of this slot on top of it.
@@ -252,17 +252,17 @@ pub struct Position<S, X, P> {
     dead: BTreeMap<u64, Dead>,
     /// Dropped versions of slots: the store still has them until the shred tile has processed the drop.
     dumped: BTreeMap<u64, Hash>,
-    /// What tower knows of the slots above the root in the store, in order.
+    /// The slots above the root in the store as tower knows them, in order.
     stored: Vec<SlotInfo>,
     /// Whether the last look left changes for the next one.
     is_behind: bool,
-    /// What tower last heard about waiting blocks.
+    /// The last backlog that was reported to tower.
     has_backlog: Option<bool>,
     /// The slot that poh is producing: the ledger belongs to it.
     making: Option<u64>,
     /// The block being executed.
     task: Option<Task>,
-    /// Where the ledger is heading meanwhile.
+    /// The path of the ledger to another block, while it is under way.
     journey: Option<ReplayPath>,
     /// Tower's commands that wait for the ledger.
     later: VecDeque<Command>,

@@ -83,7 +83,7 @@ impl LeaderControl for PohLink {
     }
 }
 
-/// What the replay tile is built from.
+/// The configuration of the replay tile.
 pub struct Config {
     /// The ledger; its last block is the root.
     pub ledger: Arc<Ledger>,

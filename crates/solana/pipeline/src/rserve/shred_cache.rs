@@ -39,7 +39,7 @@ struct CachedSet {
     data: Vec<u8>,
 }
 
-/// What was read of a slot.
+/// The sets of a slot that were read from the store.
 struct Slot {
     slot: u64,
     /// The slot's position in the log at that time, and its number of sets.

@@ -31,7 +31,7 @@ const STEP: u32 = DATA_PER_SET as u32;
 /// The root of a set, and the root of the previous set.
 pub(super) type Link = (Hash, Hash);
 
-/// Which block of a slot is accepted.
+/// The block of a slot that is accepted, and those that were dumped.
 #[derive(Clone, Debug)]
 struct Version {
     taken: AcceptRule,
@@ -88,7 +88,7 @@ pub(super) enum SetRefusal {
     Torn,
 }
 
-/// Which block of each tracked slot is accepted.
+/// The block that is accepted for each tracked slot.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     by_slot: BTreeMap<u64, Version>,

@@ -19,7 +19,7 @@ use super::receiver::{Incoming, Receiver, STANDS_NS};
 const SHARES: usize = 16;
 const SHARE_MIN: usize = 4;
 
-/// What to evict for a set.
+/// The slot or set to evict to make room for a set.
 #[derive(Clone, Copy, Debug)]
 enum EvictionTarget {
     Set((u64, u32)),

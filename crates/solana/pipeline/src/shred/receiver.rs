@@ -60,7 +60,7 @@ pub struct ReceiverConfig {
     pub sets_max: usize,
 }
 
-/// What was evicted to make room, since the start.
+/// Totals of what was evicted to make room, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvictionTotals {
     /// Started sets that were evicted, those of evicted slots included.
@@ -92,7 +92,7 @@ pub struct ResolvedShred<'a> {
     pub root: Hash,
     /// The set, if the shred completed it.
     pub completed: Option<CompletedSet<'a>>,
-    /// What the shred revealed besides that.
+    /// Other facts that the shred revealed, such as an equivocation.
     pub findings: &'a [Finding],
 }
 
@@ -165,7 +165,7 @@ pub struct MissingShreds {
     pub highest_from: Option<u32>,
 }
 
-/// What was recovered of the most recently completed set.
+/// The shreds that were recovered of the most recently completed set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecoveredSet {
     pub key: (u64, u32),

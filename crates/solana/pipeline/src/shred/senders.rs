@@ -19,7 +19,7 @@ const TABLE_BYTES: usize = 1 << 20;
 /// Signatures that are remembered: a set has 64 at most, one for each shred, and shreds of two slots may alternate.
 const KNOWN_MAX: usize = 128;
 
-/// What a parent signed.
+/// A signature that a parent in the tree made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ParentSignature {
     parent: Pubkey,

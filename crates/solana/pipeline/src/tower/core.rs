@@ -94,7 +94,7 @@ pub enum TowerError {
     Double,
 }
 
-/// Who the node is, and what it does in the cluster.
+/// The identity of the node, and its role in the cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The node's identity, until the operator changes it.
@@ -206,7 +206,7 @@ pub struct Core {
     tally: VoteTally,
     /// Slots with enough votes to request them.
     wanted: BTreeSet<u64>,
-    /// Where the operator asks for another identity, if that is possible, and a change that is under way.
+    /// The operator's requests for another identity, if that is possible, and a change that is under way.
     identity: Option<IdentityWatch>,
     leaving: Option<IdentityChange>,
     /// When the operator was last warned of votes that were cast elsewhere.

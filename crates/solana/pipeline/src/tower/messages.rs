@@ -21,7 +21,7 @@ pub const SLOTS_MAX: usize = 65_536;
 /// A block that replay has executed to its end: its bank no longer changes.
 #[derive(Clone, Debug)]
 pub struct FrozenBlock {
-    /// What consensus needs to know of it.
+    /// The facts about the block that consensus needs.
     pub bank: FrozenBank,
     /// Its last entry's hash.
     pub blockhash: Hash,
@@ -46,7 +46,7 @@ pub struct Start {
     pub stored: Vec<StoredBlock>,
 }
 
-/// What the store has of a slot.
+/// The state of a slot in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
     /// The slot that the store has something of.
@@ -57,7 +57,7 @@ pub struct StoredBlock {
     pub is_whole: bool,
 }
 
-/// What replay reports to tower.
+/// A report of replay to tower.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The stakes of an epoch became known, or replay moved to a fork with others. Precedes the blocks of the epoch.
@@ -70,7 +70,7 @@ pub enum Event {
     Retracted(u64),
     /// [`Command::Dump`] of this slot is done: no later message is about what was dropped.
     Dumped(u64),
-    /// What the store has of a slot has changed.
+    /// The state of a slot in the store has changed.
     Stored(StoredBlock),
     /// The store no longer has anything of this slot.
     Voided(u64),

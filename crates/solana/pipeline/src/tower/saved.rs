@@ -253,7 +253,7 @@ pub enum SavedError {
     },
 }
 
-/// What to do about a tower's file.
+/// Advice on a tower's file that cannot be used.
 fn cure(error: &TowerError) -> &'static str {
     match error.kind {
         SavedErrorKind::Node => {

@@ -102,7 +102,7 @@ pub struct Config {
     pub drops: DropLog,
 }
 
-/// Where a node accepts transactions over QUIC, and votes.
+/// The addresses at which a node accepts transactions and votes over QUIC.
 #[derive(Clone, Copy)]
 struct Addresses {
     transactions: Option<SocketAddr>,
