@@ -33,7 +33,7 @@ pub struct SentDatagram {
 /// A datagram that has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedDatagram {
-    /// The sender's address.
+    /// Address of the sender, to which an answer goes.
     pub from: SocketAddr,
     /// The port that it came to.
     pub port: PortKind,

@@ -122,7 +122,7 @@ pub enum SessionError {
     Ends(String),
     /// A block has another bank hash.
     Differs {
-        /// The slot of the block.
+        /// The slot at which the bank hashes differ.
         slot: u64,
         /// Its bank hash in the session.
         recorded: Hash,

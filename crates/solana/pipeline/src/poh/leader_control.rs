@@ -18,7 +18,7 @@ use crate::links::codec::{Reader, writer};
 /// The parent of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// The slot of the parent block.
+    /// The parent's slot, perhaps several before the next block's.
     pub slot: u64,
     /// The hash of its last entry.
     pub blockhash: [u8; 32],

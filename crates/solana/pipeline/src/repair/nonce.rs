@@ -43,7 +43,7 @@ pub struct NonceKey(pub [u8; 32]);
 pub enum Kind {
     /// A data shred, by its index.
     Shred {
-        /// The slot of the shred.
+        /// The slot that the requested shred belongs to.
         slot: u64,
         /// Its index in the slot.
         index: u32,

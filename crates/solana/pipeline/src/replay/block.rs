@@ -62,7 +62,7 @@ pub struct Rules {
 pub struct Job {
     /// The chain's parameters by which the block is checked.
     pub rules: Rules,
-    /// The slot of the block.
+    /// The slot that the block is executed as.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,

@@ -14,7 +14,7 @@ pub enum ReplayError {
     /// The ledger rejects the slot.
     #[error("slot {slot}: {source}")]
     Slot {
-        /// The slot of the block.
+        /// The slot that the ledger rejects.
         slot: u64,
         /// Why the ledger does not begin or end the slot.
         source: SlotError,
@@ -22,7 +22,7 @@ pub enum ReplayError {
     /// The bytes are not a sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The slot of the block.
+        /// The slot whose block does not parse.
         slot: u64,
         /// Why the bytes are no entries, from their parser.
         source: EntryError,
@@ -30,7 +30,7 @@ pub enum ReplayError {
     /// The hash chain or the ticks are wrong.
     #[error("slot {slot}: {source}")]
     Chain {
-        /// The slot of the block.
+        /// The slot whose block breaks the rule.
         slot: u64,
         /// The rule of the hash chain that the block breaks.
         source: BlockError,
@@ -38,7 +38,7 @@ pub enum ReplayError {
     /// A transaction's signature is wrong.
     #[error("slot {slot}: a transaction of the block has a wrong signature, {signature}")]
     Signature {
-        /// The slot of the block.
+        /// The slot whose block has the transaction.
         slot: u64,
         /// The transaction's first signature.
         signature: String,
@@ -46,7 +46,7 @@ pub enum ReplayError {
     /// A transaction cannot land, or the block has no room for it.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
     DoesNotLand {
-        /// The slot of the block.
+        /// The slot whose block has the transaction.
         slot: u64,
         /// Index of the transaction in the block, from 0.
         index: usize,

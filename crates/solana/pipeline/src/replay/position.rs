@@ -145,7 +145,7 @@ pub enum Output {
     Confirmed(u64),
     /// Report the effects of a block's transactions to store.
     Record {
-        /// The slot of the block.
+        /// The slot whose block has the transactions.
         slot: u64,
         /// The batches of the history.
         batches: Vec<Vec<u8>>,
@@ -154,7 +154,7 @@ pub enum Output {
     Dump(u64),
     /// The block of a slot cannot be executed.
     Died {
-        /// The slot of the block.
+        /// The slot whose block is dead.
         slot: u64,
         /// Why the block cannot be executed, for the log.
         why: String,
@@ -174,7 +174,7 @@ pub enum PositionError {
     NotTheSame(u64),
     /// More than a third of the stake has another bank hash for the same block.
     Refuted {
-        /// The slot of the block.
+        /// The slot of the block on whose bank hash the nodes differ.
         slot: u64,
         /// The bank hash that the stake names.
         theirs: Hash,
@@ -183,7 +183,7 @@ pub enum PositionError {
     },
     /// More than a third of the stake has executed a block that fails here.
     RefutedDead {
-        /// The slot of the block.
+        /// The slot of the block that fails here.
         slot: u64,
         /// Why it fails here.
         why: String,
