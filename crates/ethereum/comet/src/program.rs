@@ -19,7 +19,7 @@ pub enum ProgramError {
     Nowhere,
 }
 
-/// Finds CometBFT's program.
+/// Finds CometBFT's program: the given path, or else on the `PATH` and in Go's folders of programs.
 pub fn find(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     find_in(given, |name| std::env::var_os(name))
 }

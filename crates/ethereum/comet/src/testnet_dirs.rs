@@ -19,7 +19,7 @@ const SOCKET_PATH_MAX: usize = 107;
 /// A network to be.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Number of validators.
+    /// Number of nodes that vote.
     pub validators: u16,
     /// Nodes that only follow.
     pub followers: u16,
@@ -40,7 +40,7 @@ pub struct Home {
     pub folder: PathBuf,
     /// IP address of the node.
     pub host: String,
-    /// Where its peers find it.
+    /// Address under which its peers find it.
     pub p2p_port: u16,
 }
 
@@ -57,9 +57,9 @@ pub enum HomesError {
         folder: PathBuf,
         /// The property that differs.
         what: &'static str,
-        /// Of that in the folder,
+        /// Value of the property in the folder's network.
         there: u64,
-        /// and in the request.
+        /// Value of the property in the request.
         wanted: u64,
     },
     /// More than there are addresses.
@@ -70,15 +70,15 @@ pub enum HomesError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file cannot be read or written, as the system says it.
         source: io::Error,
     },
-    /// `cometbft testnet` failed.
+    /// `cometbft testnet` failed, or could not be started.
     #[error("{program} testnet: {why}")]
     Program {
         /// Path of CometBFT's program.
         program: PathBuf,
-        /// Its error message.
+        /// Error message of the program or of the system.
         why: String,
     },
     /// CometBFT's genesis file does not parse.
@@ -86,7 +86,7 @@ pub enum HomesError {
     Genesis {
         /// Path of the genesis file.
         path: PathBuf,
-        /// The parser's error.
+        /// Position and cause of the parser's failure.
         source: serde_json::Error,
     },
     /// CometBFT's configuration cannot be edited.
@@ -178,11 +178,11 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
 /// Properties that the user requires of a network that may exist already.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequiredProperties {
-    /// Number of validators.
+    /// Number of nodes that vote; `None` accepts any.
     pub validators: Option<u16>,
     /// Nodes that only follow.
     pub followers: Option<u16>,
-    /// EVM chain id.
+    /// Chain id of the EVM; `None` accepts any.
     pub chain_id: Option<u64>,
 }
 
@@ -190,9 +190,9 @@ pub struct RequiredProperties {
 pub struct ExistingNetwork {
     /// Those of the nodes that vote, then those of the others.
     pub homes: Vec<Home>,
-    /// Number of validators.
+    /// Number of nodes that vote.
     pub validators: usize,
-    /// EVM chain id.
+    /// Chain id of the EVM, which names the network.
     pub chain_id: u64,
 }
 
