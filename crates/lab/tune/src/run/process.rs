@@ -39,14 +39,14 @@ pub enum ProcessEnd {
     TooLong,
     /// It printed too much.
     TooMuch,
-    /// It was stopped.
+    /// The caller asked to stop it: see [`Bounds::stop`].
     Stopped,
 }
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessResult {
-    /// How it ended.
+    /// How the process ended, or why it was killed.
     pub ended: ProcessEnd,
     /// Wall time from start to end.
     pub wall: Duration,
