@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// The line that installs it.
 pub const INSTALL: &str = "go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21";
 
-/// It is not there.
+/// Why CometBFT's program cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// Not where it should be.
+    /// The given path is not an executable file.
     #[error("{0} is not a program; --cometbft names CometBFT's")]
     Given(PathBuf),
     /// The program is not in any of the usual places.

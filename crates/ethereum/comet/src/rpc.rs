@@ -24,7 +24,7 @@ pub enum RpcError {
     /// The connection failed, or the answer is invalid.
     #[error("CometBFT's RPC at {0}")]
     Client(ClientError),
-    /// It answers with an error.
+    /// CometBFT answers the request with an error.
     #[error("CometBFT refuses {method}: {error}")]
     Refused {
         /// Name of the RPC method that was called.

@@ -16,7 +16,7 @@ use crate::config_toml::{Node, SettingError, StateSync};
 /// Maximum length of a Unix socket's path in bytes; a longer one is given relative to the node's folder.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// A network to be.
+/// Properties of a network that is to be made.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Number of nodes that vote.
@@ -47,7 +47,7 @@ pub struct Home {
 /// Why there are no homes.
 #[derive(Debug, thiserror::Error)]
 pub enum HomesError {
-    /// Not a fresh place.
+    /// The folder exists already, so a new network would overwrite it.
     #[error("{0} is there already; name another folder, or remove it")]
     Exists(PathBuf),
     /// An existing network differs from the requested one.
@@ -62,7 +62,7 @@ pub enum HomesError {
         /// Value of the property in the request.
         wanted: u64,
     },
-    /// More than there are addresses.
+    /// No validator, or more than a hundred nodes.
     #[error("{0} nodes; from 1 to 100 are possible")]
     Count(u32),
     /// A file cannot be read or written.
@@ -95,7 +95,7 @@ pub enum HomesError {
 }
 
 impl Home {
-    /// Where the application of this node listens, as CometBFT and the application name it; both run in the folder.
+    /// Returns the address on which the application listens, as both programs name it; both run in the folder.
     pub fn application(&self) -> String {
         let path = self.folder.join("abci.sock");
         let path = if path.as_os_str().len() > SOCKET_PATH_MAX { "abci.sock".into() } else { path };

@@ -381,7 +381,7 @@ impl Report {
         Some((last, first.max(0.0)))
     }
 
-    /// The same in words.
+    /// Returns [`Self::clock_ahead_s`] in words; none if the clocks agree.
     pub fn clock_text(&self) -> Option<String> {
         let (last, first) = self.clock_ahead_s()?;
         Some(format!(

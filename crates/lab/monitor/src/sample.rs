@@ -69,14 +69,14 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TileState {
-    /// It has not started yet.
+    /// The loop has not started yet.
     #[default]
     Boot,
-    /// Its loop runs and handles frags.
+    /// The loop runs and handles frags.
     Run,
     /// It was asked to stop, and has.
     Stop,
-    /// Its thread panicked, which ends the node.
+    /// The thread panicked, which ends the node.
     Died,
 }
 

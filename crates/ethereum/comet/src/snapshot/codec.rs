@@ -62,7 +62,7 @@ pub enum Entry {
 /// Why a chunk is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// It ends within an entry.
+    /// The chunk ends within the entry's field at this offset.
     #[error("cut off at byte {0}")]
     CutOff(usize),
     /// No kind of entry has this tag.

@@ -82,7 +82,7 @@ pub struct PendingRestore {
 pub enum Step {
     /// Go on, or try again: the response for CometBFT.
     Say(response::ApplySnapshotChunk),
-    /// It was the last: [`PendingRestore::give`].
+    /// The chunk was the last: see [`PendingRestore::give`].
     Whole,
 }
 

@@ -492,8 +492,8 @@ fn watch(say: &CommandOutput) -> impl FnMut(Progress<'_>) {
     }
 }
 
-/// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions
-/// that was requested or follows from the rate; otherwise for more gas than any known node uses in that time.
+/// Returns the wei that each account needs for a run, at the highest fee that the load pays: for the transactions
+/// that were requested or follow from the rate; otherwise for more gas than any known node uses in that time.
 fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
     let seconds = (options.warmup + options.duration) as f64;
     let steps = if options.ramp.is_some() { RAMP_STEPS } else { 1.0 };

@@ -23,7 +23,7 @@ const TRANSACTIONS: [Column; 3] = [Column::Txs, Column::Valid, Column::Results];
 /// Percentiles of times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Median, in milliseconds.
+    /// The median, in milliseconds.
     pub p50: f64,
     /// 90th percentile, in milliseconds.
     pub p90: f64,

@@ -29,13 +29,13 @@ pub enum SearchEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialVerdict {
-    /// It replaced the best.
+    /// The layout replaced the best one.
     Taken,
-    /// It is no better.
+    /// The layout is not shown to be better than the best one.
     NoBetter,
     /// Unknown: the best failed next to it, or others disturbed them. It may be tried again.
     NotCompared(String),
-    /// It does not work.
+    /// The layout does not work, for this reason.
     Failed(String),
 }
 

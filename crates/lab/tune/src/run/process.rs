@@ -33,11 +33,11 @@ const PRINTED_MAX: u64 = 64 << 20;
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// It exited by itself.
+    /// The process exited by itself, or a signal of others ended it.
     With(ExitStatus),
-    /// It took too long.
+    /// The process ran longer than [`Bounds::limit`].
     TooLong,
-    /// It printed too much.
+    /// The process printed more than 64 MiB.
     TooMuch,
     /// The caller asked to stop it: see [`Bounds::stop`].
     Stopped,
