@@ -29,7 +29,7 @@ pub const SIZE_MAX: u64 = (10 << 20) - (2 << 20);
 /// A block and what its transactions did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The header.
+    /// The consensus header, which commits to the transactions, receipts, ommers and withdrawals.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
@@ -46,7 +46,7 @@ pub struct Block {
 /// What an included transaction did, as its block commits to it, and what readers ask for besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The transaction's type.
+    /// The transaction's EIP-2718 type; the receipt's encoding begins with it unless it is legacy.
     pub tx_type: TxType,
     /// Whether it took effect; else it only paid.
     pub status: bool,
@@ -133,7 +133,7 @@ pub struct Body {
     pub txs: Vec<SharedTx>,
     /// One receipt for each transaction.
     pub receipts: Vec<Receipt>,
-    /// The withdrawals.
+    /// The withdrawals; none before Shanghai.
     pub withdrawals: Vec<Withdrawal>,
 }
 

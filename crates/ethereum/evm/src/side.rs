@@ -38,7 +38,7 @@ pub type SideItems = Box<dyn Iterator<Item = Result<Bytes, SideError>> + Send>;
 /// A transaction of the side ledger with verified signatures.
 #[derive(Clone, Debug)]
 pub struct SideTx {
-    /// Its id.
+    /// The id that its ledger gives it.
     pub id: B256,
     /// Its bytes as received.
     pub raw: Bytes,

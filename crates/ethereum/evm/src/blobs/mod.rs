@@ -91,9 +91,9 @@ pub enum SidecarError {
     /// Proofs of cells before Osaka.
     #[error("unexpected sidecar version, want: {want}, got: {got}")]
     Version {
-        /// The fork's version.
+        /// The version that the fork takes: 0 before Osaka.
         want: u8,
-        /// The sidecar's version.
+        /// The sidecar's version: 1 has proofs of cells (EIP-7594).
         got: u8,
     },
     /// Blobs for fewer or more hashes.

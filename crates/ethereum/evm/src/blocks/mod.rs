@@ -70,7 +70,7 @@ pub enum BlocksError {
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it failed, as the operating system says it.
         source: io::Error,
     },
     /// Another process uses the folder.
@@ -94,7 +94,7 @@ pub enum BlocksError {
     /// A file is not as it was written.
     #[error("{} is damaged at byte {offset}: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the damaged file.
         path: PathBuf,
         /// The offset of the damage, in bytes.
         offset: u64,

@@ -136,7 +136,7 @@ pub(super) struct SegmentTail {
 }
 
 impl SegmentTail {
-    /// Returns the file.
+    /// Returns the file that records are appended to.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         self.end.disk().clone()
     }

@@ -21,7 +21,7 @@ pub const QUEUE: usize = 1024;
 /// What happened to the chain.
 #[derive(Clone, Debug)]
 pub enum ChainEvent {
-    /// A new head.
+    /// A new head, on top of the head before.
     Block(Arc<Block>),
     /// The chain went back to this block, which is the head again; the second are those that are no more, newest first.
     Reorg(Arc<Block>, Vec<Arc<Block>>),

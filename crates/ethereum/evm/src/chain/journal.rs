@@ -27,7 +27,7 @@ pub(super) struct AcceptedTxs {
     pub sidecars: Vec<(B256, SharedSidecar)>,
 }
 
-/// The journal's file.
+/// The file `pool.log`, which keeps accepted transactions for the next run.
 pub(super) struct Journal(PoolFile);
 
 impl Journal {

@@ -40,7 +40,7 @@ const RECENT_TXS: usize = 100_000;
 /// A block that is executed and sealed, but not published.
 #[derive(Debug)]
 pub struct SealedBlock {
-    /// The sealed block.
+    /// The block with its final header and hash.
     pub block: Arc<Block>,
     /// The changes of the state.
     pub changes: Arc<Changes>,

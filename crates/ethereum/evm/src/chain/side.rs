@@ -47,7 +47,7 @@ impl Part {
         self.0.as_ref().is_none_or(|part| part.is_untouched())
     }
 
-    /// Abandons the block.
+    /// Abandons the block: the side ledger stays as it was.
     pub fn give_up(&self) {
         if let Some(part) = &self.0 {
             part.give_up();

@@ -46,7 +46,7 @@ impl BlockTimes {
 pub struct Metrics {
     /// Height of the newest block that was made here.
     pub head: u64,
-    /// Blocks made here.
+    /// Number of blocks made here.
     pub blocks: u64,
     /// Of these, blocks that were executed while the one before was being sealed and appended.
     pub ahead: u64,
@@ -70,7 +70,7 @@ pub struct Metrics {
     pub last: BlockTimes,
     /// The sums over all blocks made here.
     pub sum: BlockTimes,
-    /// The pool's counters.
+    /// The counters of the transaction pool.
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
@@ -206,7 +206,7 @@ impl Times {
     }
 }
 
-/// Measures successive parts.
+/// A stopwatch for successive parts of an operation.
 pub(super) struct Lap {
     since: Instant,
 }

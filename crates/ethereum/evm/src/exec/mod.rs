@@ -50,9 +50,9 @@ use crate::tx::{SharedTx, Tx, to_tx_env};
 pub struct BlockEnv {
     /// Height; that of the genesis is 0.
     pub number: u64,
-    /// Seconds since 1970.
+    /// Unix time of the block, in seconds.
     pub timestamp: u64,
-    /// The fee recipient.
+    /// The account that receives the tips, and the value of `COINBASE`.
     pub beneficiary: Address,
     /// What all transactions together may use.
     pub gas_limit: u64,
@@ -69,9 +69,9 @@ pub struct BlockEnv {
     pub blobs: BlobEnv,
     /// The value of `CHAINID`.
     pub chain_id: u64,
-    /// The fork,
+    /// The fork whose rules execute the block.
     pub spec: SpecId,
-    /// and the chain's configured limits.
+    /// The chain's configured limits of code and gas, besides the fork's.
     pub limits: TxLimits,
     /// The contract whose logs are deposits from Prague on (EIP-6110).
     pub deposit_contract: Address,
@@ -133,9 +133,9 @@ pub enum Verdict {
 pub struct Outcome {
     /// Whether it took effect; else it only paid.
     pub status: bool,
-    /// Gas paid for.
+    /// Gas that the sender pays for, after the refund.
     pub gas_used: u64,
-    /// The logs.
+    /// The logs, in order; none if the transaction failed.
     pub logs: Vec<Log>,
 }
 

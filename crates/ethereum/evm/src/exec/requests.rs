@@ -27,7 +27,7 @@ pub enum BlockFault {
     /// A contract that each block calls is not there.
     #[error("there is no contract at {contract}, which each block calls from Prague on ({eip})")]
     NoSystemContract {
-        /// The expected address.
+        /// The address that the EIP assigns to the contract.
         contract: Address,
         /// The EIP that requires it.
         eip: &'static str,
@@ -35,7 +35,7 @@ pub enum BlockFault {
     /// A contract that each block calls fails.
     #[error("the contract at {contract}, which each block calls from Prague on ({eip}), fails")]
     SystemCallFailed {
-        /// The contract's address.
+        /// The address of the contract that fails.
         contract: Address,
         /// The EIP that requires it.
         eip: &'static str,
@@ -63,7 +63,7 @@ pub(crate) type SystemOutput = Result<Bytes, NoOutput>;
 /// The requests of one block, as they come about.
 pub(crate) struct RequestsMade {
     pub requests: Vec<Bytes>,
-    /// The first fault.
+    /// The first fault; `None` while there is none.
     pub fault: Option<BlockFault>,
 }
 

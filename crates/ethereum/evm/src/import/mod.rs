@@ -47,7 +47,7 @@ use crate::tx::UnrecoveredTx;
 /// A block that decodes; nothing else is known of it.
 #[derive(Clone, Debug)]
 pub struct GivenBlock {
-    /// The header.
+    /// The decoded header; nothing of it is verified.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
@@ -91,7 +91,7 @@ pub enum InvalidBlock {
     Size {
         /// Length of its RLP, in bytes.
         size: u64,
-        /// The maximum.
+        /// The maximum size, in bytes (EIP-7934).
         max: u64,
     },
     /// Its execution in order and on several threads do not agree. That is this program's fault, and not the block's.

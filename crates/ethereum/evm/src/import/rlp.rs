@@ -97,9 +97,9 @@ pub(super) struct Item<'a> {
     /// Offset of its first byte.
     pub at: u64,
     pub is_list: bool,
-    /// The item with its head,
+    /// The item's bytes with its head.
     pub whole: &'a [u8],
-    /// and without.
+    /// The item's bytes without its head.
     pub payload: &'a [u8],
 }
 

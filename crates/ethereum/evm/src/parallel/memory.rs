@@ -224,7 +224,7 @@ impl Cell {
         ReplacedVersion(self.versions.newest.replace(Version { origin: Origin { place, attempt: 0 }, value }))
     }
 
-    /// Undoes a replacement.
+    /// Restores the newest version from before [`Cell::replace`]; the older ones stay removed.
     pub fn restore(&mut self, before: ReplacedVersion) {
         self.versions.newest = before.0;
     }

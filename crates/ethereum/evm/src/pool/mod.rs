@@ -54,7 +54,7 @@ const SWEEP_BLOCK: usize = 4096;
 /// The limits of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Maximum transactions.
+    /// Number of transactions, at most.
     pub capacity: usize,
     /// Bytes that they hold, at most ([`footprint`]).
     pub max_bytes: usize,
@@ -76,7 +76,7 @@ pub struct PoolConfig {
     pub sidecar_bytes: usize,
     /// Blocks after which the sidecars of a block are forgotten.
     pub sidecar_blocks: u64,
-    /// The configured limits.
+    /// The chain's configured limits of code and gas, by which transactions are checked.
     pub limits: TxLimits,
 }
 
@@ -175,13 +175,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Accepted transactions.
+    /// Transactions that the pool accepted.
     added,
-    /// Those that were not because they were there.
+    /// Transactions refused because the pool had them already.
     known,
     /// Transactions refused because the pool was full and they paid too little.
     full,
-    /// Those that were not for another error.
+    /// Transactions refused for any other error.
     refused,
     /// Dropped for one of the same nonce that pays more.
     replaced,
@@ -246,7 +246,7 @@ impl Pool {
         }
     }
 
-    /// Returns the limits.
+    /// Returns the limits that the pool was created with.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
@@ -500,7 +500,7 @@ impl Pool {
         Status { pending, queued, bytes }
     }
 
-    /// Returns the counters.
+    /// Returns the counters since the pool was created.
     pub fn stats(&self) -> Stats {
         self.counters.read()
     }

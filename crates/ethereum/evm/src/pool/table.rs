@@ -38,9 +38,9 @@ const MISFITS: usize = 256;
 /// A transaction that the pool gave up.
 #[derive(Clone, Debug)]
 pub struct DroppedTx {
-    /// The dropped transaction.
+    /// The transaction, no longer in the pool.
     pub tx: SharedTx,
-    /// The reason.
+    /// Why the pool dropped it.
     pub reason: DropReason,
 }
 
@@ -93,9 +93,9 @@ impl std::fmt::Display for Obstacle {
 /// The side effects of a change.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Dropped transactions.
+    /// The transactions that the change dropped, each with its reason.
     pub dropped: Vec<DroppedTx>,
-    /// Newly executable transactions.
+    /// The hashes of transactions that became executable.
     pub ready: Vec<B256>,
 }
 
@@ -129,7 +129,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates empty tables.
+    /// Creates tables without accounts and transactions.
     pub fn new(config: PoolConfig) -> Self {
         Self {
             config,

@@ -75,7 +75,7 @@ struct Tables {
 /// How much a state has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Number of accounts.
+    /// Number of accounts that exist.
     pub accounts: usize,
     /// Slots of storage that hold something.
     pub slots: usize,

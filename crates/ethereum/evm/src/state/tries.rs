@@ -314,7 +314,7 @@ impl Tries {
         drop(gone);
     }
 
-    /// Discards prepared work.
+    /// Discards prepared nodes: their numbers in the arenas are free again.
     pub(crate) fn discard(&self, prepared: PreparedNodes) {
         let arena = self.accounts.read();
         prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));

@@ -85,7 +85,7 @@ impl WriteBatch {
         })
     }
 
-    /// Sets it.
+    /// Writes the new values into the tables.
     pub(super) fn set(&self, flat: &FlatState) {
         flat.set_accounts(&self.accounts);
         flat.set_slots(&self.slots);

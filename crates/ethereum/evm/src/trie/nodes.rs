@@ -67,7 +67,7 @@ impl Ref {
 /// A node as its parent has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child<L> {
-    /// A whole leaf.
+    /// A leaf: the parent's reference to it, and its identity.
     Leaf(Ref, L),
     /// A branch, after an extension where the node has a prefix: the reference is the extension's then.
     Node {
@@ -141,11 +141,11 @@ impl<L: Copy> Nodes<L> {
 /// A child in the place of another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch<L> {
-    /// The node's number.
+    /// The number of the node that has the child.
     pub(super) id: u32,
     /// The index of the child.
     pub(super) index: u8,
-    /// The new child.
+    /// The child to put there; after the swap, the one that was there.
     pub(super) child: Child<L>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) synced: u64,
     /// The block's number; if it is not above the newest, that block and later ones are taken back first.
     pub(crate) number: u64,
-    /// The block's hash.
+    /// The hash of that block.
     pub(crate) block_hash: B256,
     /// The root of the state after it.
     pub(crate) state_root: B256,
