@@ -57,7 +57,7 @@ impl std::fmt::Display for Broken {
 pub struct Summary {
     /// Name of the target.
     pub target: &'static str,
-    /// Number of inputs.
+    /// Number of inputs that it ran.
     pub inputs: u64,
     /// The slowest of them.
     pub slowest: Duration,
@@ -66,7 +66,7 @@ pub struct Summary {
 /// The time and the chance of a run of mutations.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Determines the inputs.
+    /// The seed from which all mutations follow.
     pub seed: u64,
     /// Time of all targets together; each has an equal part.
     pub time: Duration,

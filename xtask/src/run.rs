@@ -124,7 +124,6 @@ impl TempFolder {
         Ok(Self(path))
     }
 
-    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }

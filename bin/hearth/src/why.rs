@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::local_nodes;
 
-/// `hearth why`
+/// The options of `hearth why`.
 #[derive(Args)]
 pub struct Options {
     /// The file; it says on which port the node's JSON-RPC is.

@@ -15,7 +15,7 @@ use super::node::{Node, Setup, wait_until};
 
 /// Bytes of a page.
 const PAGE: u64 = 4_096;
-/// Bytes per read.
+/// Bytes of memory per read.
 const CHUNK: u64 = 4 << 20;
 /// Mappings of the kernel's own, which cannot be read.
 const OF_KERNEL: [&str; 3] = ["[vvar]", "[vvar_vclock]", "[vsyscall]"];

@@ -71,7 +71,7 @@ impl Execution {
     }
 }
 
-/// `hearth evm import`
+/// The options of `hearth evm import`.
 #[derive(Args)]
 pub struct EvmImport {
     /// A file of consecutive RLP blocks, as `hearth evm export` and geth write it; `-`: standard input.
@@ -85,7 +85,7 @@ pub struct EvmImport {
     pub execution: Execution,
 }
 
-/// `hearth evm verify`
+/// The options of `hearth evm verify`.
 #[derive(Args)]
 pub struct EvmVerify {
     /// A file of RLP blocks from block 1 on, or from block 0; `-`: standard input.
@@ -99,13 +99,13 @@ pub struct EvmVerify {
     pub execution: Execution,
 }
 
-/// `hearth evm export`
+/// The options of `hearth evm export`.
 #[derive(Args)]
 pub struct EvmExport {
     /// The file to write; an existing one is replaced as a whole.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain.
+    /// The folder of the chain, and its genesis.
     #[command(flatten)]
     pub chain: ChainSource,
     /// The first block.

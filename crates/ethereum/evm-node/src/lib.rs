@@ -39,7 +39,7 @@ use hearth_web3::Profiler;
 
 pub use stage_reporter::WEB3;
 
-/// `hearth evm`
+/// The subcommands of `hearth evm`.
 #[derive(Subcommand)]
 pub enum EvmCommand {
     /// Run an EVM chain for Ethereum's wallets and tools.
@@ -64,7 +64,7 @@ pub enum EvmCommand {
     Verify(Box<chain_file::EvmVerify>),
 }
 
-/// `hearth evm run`
+/// The options of `hearth evm run`.
 #[derive(Args)]
 pub struct EvmRun {
     /// The chain's id (EIP-155) [default: 31337, or what --genesis says].
@@ -240,7 +240,7 @@ pub enum EvmError {
     Abci {
         /// The address to listen on.
         address: String,
-        /// The system's error.
+        /// Why the address cannot be listened on, as the operating system says it.
         source: std::io::Error,
     },
     /// The folder of snapshots.
@@ -248,10 +248,10 @@ pub enum EvmError {
     Snapshots {
         /// Folder of the snapshots.
         path: PathBuf,
-        /// The system's error.
+        /// Why the folder cannot be used, as the operating system says it.
         source: std::io::Error,
     },
-    /// CometBFT's RPC failed.
+    /// The RPC of CometBFT failed.
     #[error(transparent)]
     CometRpc(#[from] CometError),
     /// CometBFT's program was not found.
@@ -265,7 +265,7 @@ pub enum EvmError {
     Start {
         /// The program to start.
         what: String,
-        /// The system's error.
+        /// Why the program did not start, as the operating system says it.
         source: std::io::Error,
     },
     /// No free port was found.

@@ -32,7 +32,7 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// and a process must exit within this time after it is asked to.
 const STOP_WITHIN: Duration = Duration::from_secs(4);
 
-/// `hearth evm testnet`
+/// The options of `hearth evm testnet`.
 #[derive(Args)]
 pub struct EvmTestnet {
     /// Number of validators [default: 4, or those of the existing network].

@@ -44,13 +44,13 @@ pub enum Event {
 /// What a subscription is for.
 #[derive(Clone, Debug)]
 pub enum Watch {
-    /// New block headers.
+    /// The headers of new blocks.
     Heads,
     /// Logs that match these criteria.
     Logs(Arc<Criteria>),
     /// Transactions that enter the pool: hashes, or whole ones.
     Pending {
-        /// Whole transactions.
+        /// Whether the subscriber gets whole transactions instead of hashes.
         whole: bool,
     },
     /// Whether the node syncs. It never does, so there are no events.

@@ -47,7 +47,7 @@ impl Cluster {
         self.rows.push(row);
     }
 
-    /// The last row.
+    /// Returns the newest row; null if there is none.
     pub fn last(&self) -> &Value {
         self.rows.last().unwrap_or(&Value::Null)
     }

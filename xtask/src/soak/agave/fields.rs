@@ -31,7 +31,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Compares one answer.
+    /// Compares the answers of both nodes to one call.
     pub fn compare(&mut self, method: &str, ours: &Value, theirs: &Value) {
         *self.compared.entry(method.to_owned()).or_default() += 1;
         self.walk(method.to_owned(), ours, theirs);
@@ -90,7 +90,7 @@ impl Differences {
     }
 }
 
-/// A value, cut.
+/// Returns a value's JSON, cut after 120 characters.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(120) {

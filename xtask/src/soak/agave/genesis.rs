@@ -16,7 +16,7 @@ pub const STAKE: u64 = 1_000_000_000_000_000;
 /// Lamports of an identity: its votes' fees for days.
 const IDENTITY_LAMPORTS: u64 = 500_000_000_000;
 const FAUCET_LAMPORTS: &str = "500000000000000000";
-/// Of both programs.
+/// Ticks per slot in the chains of both programs.
 pub const TICKS_PER_SLOT: u64 = 64;
 
 /// A supported feature that chains begin with and that one scenario leaves pending: it moves no stakes and changes no

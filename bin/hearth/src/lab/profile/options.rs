@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hearth_bench::profile::ReportOptions;
 use hearth_node::config::ConfigFile;
 
-/// `hearth profile`
+/// The options of `hearth profile`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
@@ -31,7 +31,7 @@ pub enum ProfileTarget {
 /// Profiles a running node.
 #[derive(Args)]
 pub struct NodeOptions {
-    /// The file.
+    /// The configuration file, if one is given.
     #[command(flatten)]
     pub config: ConfigFile,
     /// The node, by its `--name`.

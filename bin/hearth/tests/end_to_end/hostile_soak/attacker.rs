@@ -33,7 +33,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Attempts per second.
+    /// Attempts per second, on average.
     pub fn rate(&self) -> f64 {
         self.count as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }

@@ -118,7 +118,7 @@ impl<T: Sync> Victim<T> {
         wait_until("counters", || self.counters())
     }
 
-    /// Attacks until `done`.
+    /// Runs an attack on its own thread until `done` is set.
     fn attack<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,

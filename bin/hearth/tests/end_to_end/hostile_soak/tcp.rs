@@ -26,9 +26,9 @@ const PART: usize = 16 << 10;
 /// Where a node's servers listen.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// JSON-RPC over HTTP.
+    /// The address of JSON-RPC over HTTP.
     pub http: SocketAddr,
-    /// JSON-RPC over WebSocket.
+    /// The address of JSON-RPC over WebSocket.
     pub websocket: SocketAddr,
 }
 
@@ -99,7 +99,7 @@ impl Calls {
         Self { to, hello: vec![], make, streams: vec![], next: 0 }
     }
 
-    /// Messages on WebSockets.
+    /// WebSocket connections with these messages.
     pub fn websocket(servers: &Servers, mut message: impl FnMut() -> Value + 'static) -> Self {
         let to = servers.websocket;
         let make = Box::new(move || text_frame(&message().to_string()));

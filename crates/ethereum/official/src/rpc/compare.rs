@@ -12,7 +12,7 @@ use super::shape::{Shape, short};
 /// What an answer must have in common with the recorded one. Either way both are results, or both are errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// Each value.
+    /// The same value at each place.
     Values,
     /// The form of each value.
     Form,

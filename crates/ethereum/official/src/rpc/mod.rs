@@ -51,7 +51,7 @@ pub struct CaseResult {
     pub method: String,
     /// Its file's path, from the given folder on.
     pub name: String,
-    /// How it ended.
+    /// How the case ended.
     pub ending: Ending,
 }
 

@@ -22,14 +22,14 @@ enum Kind {
     Number,
     /// Text of hexadecimal digits behind `0x`.
     Digits,
-    /// Any other text.
+    /// Text of any other form.
     Text,
     List,
     Map,
     Object,
 }
 
-/// A form.
+/// The form that a recorded value gives an answer.
 #[derive(Debug, Default)]
 pub struct Shape {
     kinds: BTreeSet<Kind>,

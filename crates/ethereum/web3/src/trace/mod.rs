@@ -47,7 +47,7 @@ pub use words::{DeadlineInspector, halt_words, is_precompile};
 pub struct Budget {
     /// Maximum bytes of its text.
     pub bytes: usize,
-    /// The deadline.
+    /// The time after which the trace is given up.
     pub deadline: Deadline,
 }
 
@@ -95,11 +95,11 @@ pub type Watcher<'a> = dyn for<'b> Inspector<MessageContext<'b>> + 'a;
 pub struct Subject<'a, D> {
     /// The state before it.
     pub db: &'a D,
-    /// The block's environment.
+    /// The environment of the message's block.
     pub env: &'a BlockEnv,
     /// The block's other inputs.
     pub extras: &'a BlockExtras,
-    /// The message.
+    /// The message, as revm executes it.
     pub tx: TxEnv,
     /// Which checks to make.
     pub checks: Checks,
