@@ -95,7 +95,7 @@ pub struct Genesis {
     pub forks: Forks,
     /// How many blobs blocks may hold, by fork.
     pub blobs: BlobSchedule,
-    /// What these rules leave to the chain.
+    /// The limits that the forks' rules leave to the chain.
     pub limits: TxLimits,
     /// The contract whose logs are deposits from Prague on (EIP-6110). The default is that of Ethereum's mainnet,
     /// 0x00000000219ab540356cBB839Cbe05303d7705Fa.
@@ -267,7 +267,7 @@ impl Genesis {
         self.forks.spec(number, timestamp)
     }
 
-    /// What bounds the blobs of the block of this height and time.
+    /// Returns the bounds on the blobs of the block of this height and time.
     pub fn blob_params(&self, number: u64, timestamp: u64) -> BlobParams {
         self.blobs.params(self.spec(number, timestamp), timestamp)
     }

@@ -355,7 +355,7 @@ fn encode_for_signing(envelope: &TxEnvelope, out: &mut Vec<u8>) {
 #[derive(Default)]
 struct Messages {
     bytes: Vec<u8>,
-    /// Where each message ends in `bytes`.
+    /// The end of each message in `bytes`.
     ends: Vec<usize>,
     /// Items whose hashes are not computed yet.
     items: Vec<RecoverItem>,
@@ -399,7 +399,7 @@ impl Messages {
     }
 }
 
-/// What revm needs to know of a transaction.
+/// Converts a transaction to revm's form.
 pub fn to_tx_env(tx: &Tx) -> revm::context::TxEnv {
     let envelope = &tx.envelope;
     let authorization_list = authorization_list(envelope).iter().zip(&tx.authorities);

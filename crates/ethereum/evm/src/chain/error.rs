@@ -167,7 +167,7 @@ pub enum ChainError {
     Timestamp {
         /// The requested Unix time, in seconds.
         timestamp: u64,
-        /// That of the newest block.
+        /// The Unix time of the newest block, in seconds.
         head: u64,
     },
     /// A time that would leave none for the blocks after it.

@@ -18,7 +18,7 @@ use crate::block::Block;
 /// Events that wait for one subscriber, at most.
 pub const QUEUE: usize = 1024;
 
-/// What happened to the chain.
+/// A change of the chain.
 #[derive(Clone, Debug)]
 pub enum ChainEvent {
     /// A new head, on top of the head before.

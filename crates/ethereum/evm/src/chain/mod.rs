@@ -415,12 +415,12 @@ impl Chain {
         self.inner.console.set(sender).is_ok().then_some(blocks)
     }
 
-    /// What executing `block` again takes.
+    /// Returns the environment for executing `block` again.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
         env_of(&block.header, self.genesis())
     }
 
-    /// What blobs cost in the block after `block`: of the newest one in that which would be made now.
+    /// Returns the price of blobs in the block after `block`; after the newest, in the block that would be made now.
     pub fn blobs_after(&self, block: &Block) -> BlobEnv {
         match self.block(block.number() + 1) {
             Some(next) => self.env_of(&next).blobs,

@@ -141,7 +141,7 @@ fn bound(params: &BlobParams) -> String {
     format!("{} {} {}", params.target_blob_count, params.max_blob_count, params.update_fraction)
 }
 
-/// What bounds the blobs in `blobs` at each time up to `head` at which rules begin, or bounds of one of `both`.
+/// The bounds on blobs in `blobs` at each time up to `head` at which rules begin, or bounds of one of `both`.
 fn bounds(blobs: &BlobSchedule, both: [&BlobSchedule; 2], genesis: &Genesis, head: &Block) -> Vec<(u64, String)> {
     let forks = genesis.forks.scheduled().iter().filter_map(|(_, from)| match from {
         Activation::Time(time) => Some(*time),

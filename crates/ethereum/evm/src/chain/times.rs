@@ -48,7 +48,7 @@ pub struct Metrics {
     pub head: u64,
     /// Number of blocks made here.
     pub blocks: u64,
-    /// Of these, blocks that were executed while the one before was being sealed and appended.
+    /// Blocks among them that were executed while the one before was being sealed and appended.
     pub ahead: u64,
     /// Transactions in blocks made here.
     pub txs: u64,
@@ -56,7 +56,7 @@ pub struct Metrics {
     pub gas: u64,
     /// Transactions that were submitted.
     pub submitted: u64,
-    /// Of these, transactions of the side ledger.
+    /// Transactions of the side ledger among them.
     pub to_outputs: u64,
     /// Submissions that do not decode, are of another chain, or have no valid signature.
     pub undecodable: u64,
@@ -74,7 +74,7 @@ pub struct Metrics {
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
-    /// Which older states are kept.
+    /// The older states that are kept.
     pub states: RetentionWindow,
 }
 

@@ -54,7 +54,7 @@ pub struct BlockEnv {
     pub timestamp: u64,
     /// The account that receives the tips, and the value of `COINBASE`.
     pub beneficiary: Address,
-    /// What all transactions together may use.
+    /// The gas limit of the block, for all transactions together.
     pub gas_limit: u64,
     /// Wei per unit of gas, burnt.
     pub base_fee: u64,
@@ -65,7 +65,7 @@ pub struct BlockEnv {
     pub parent_hash: Option<B256>,
     /// The beacon block's root, from Cancun on.
     pub parent_beacon_block_root: Option<B256>,
-    /// What `BLOBBASEFEE` follows from, and how many blobs there may be; from Cancun on.
+    /// The blob gas from which `BLOBBASEFEE` follows, and the bounds on blobs; from Cancun on.
     pub blobs: BlobEnv,
     /// The value of `CHAINID`.
     pub chain_id: u64,
@@ -119,7 +119,7 @@ impl BlockEnv {
     }
 }
 
-/// What became of one transaction.
+/// The fate of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is in the block.
@@ -128,7 +128,7 @@ pub enum Verdict {
     Refused(Refusal),
 }
 
-/// What an included transaction did.
+/// The effects of an included transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it took effect; else it only paid.
@@ -140,7 +140,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of what revm says of the transaction `tx`.
+    /// Creates the outcome from revm's result of the transaction.
     pub fn new(result: ExecutionResult) -> Self {
         Self {
             status: result.is_success(),

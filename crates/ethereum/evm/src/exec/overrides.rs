@@ -25,7 +25,7 @@ pub struct AccountOverride {
     pub state: Option<HashMap<U256, U256>>,
     /// Slots that differ; heeded where `state` is not given.
     pub state_diff: HashMap<U256, U256>,
-    /// Where the precompile at this address runs instead.
+    /// The address at which this account's precompile runs instead.
     pub move_precompile_to: Option<Address>,
 }
 

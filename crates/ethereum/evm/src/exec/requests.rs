@@ -12,11 +12,11 @@ use revm::primitives::hardfork::SpecId;
 
 use super::{BlockEnv, Verdict};
 
-/// Of the deposit contract's event: keccak-256 of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
+/// The topic of the deposit contract's event: keccak-256 of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
 const DEPOSIT_EVENT: B256 = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 /// Bytes of the event's data.
 const DEPOSIT_BYTES: usize = 576;
-/// Where in it each part's length stands, and which that is: key, credentials, amount, signature, index.
+/// The offset of each part's length in it, and that length: key, credentials, amount, signature, index.
 const DEPOSIT_PARTS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 /// Bytes of a word. The first five words say where each part's length stands.
 const WORD: usize = 32;

@@ -105,7 +105,7 @@ pub enum InvalidBlock {
 }
 
 impl InvalidBlock {
-    /// Of a field that breaks a rule: `words` say which.
+    /// The fault of a field that breaks a rule: `words` say which.
     pub fn field(field: &'static str, words: impl Into<String>) -> Self {
         Self::Field { field, words: words.into() }
     }
@@ -135,7 +135,7 @@ pub(crate) fn expect_result(field: &'static str, what: &str, found: B256, comput
     })
 }
 
-/// What executing the block of this header takes, in a chain of that genesis.
+/// Returns the environment for executing the block of this header, in a chain of that genesis.
 pub fn env_of(header: &Header, genesis: &Genesis) -> BlockEnv {
     let (number, timestamp) = (header.number, header.timestamp);
     let spec = genesis.spec(number, timestamp);

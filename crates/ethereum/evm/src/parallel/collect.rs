@@ -12,7 +12,7 @@ use alloy_primitives::{Address, U256};
 use revm::DatabaseRef;
 use revm::state::AccountInfo;
 
-/// What one thread collected out of its shards.
+/// The changes that one thread collected from its shards.
 #[derive(Default)]
 pub(super) struct Part {
     accounts: Vec<(Address, Option<AccountInfo>)>,

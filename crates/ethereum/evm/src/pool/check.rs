@@ -26,7 +26,7 @@ pub struct Rules {
     pub min_tip: u128,
     /// The chain's configured limits of code and gas.
     pub limits: TxLimits,
-    /// What bounds the next block's blobs.
+    /// The bounds on the next block's blobs.
     pub blobs: BlobParams,
 }
 

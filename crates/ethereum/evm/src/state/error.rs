@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, B256};
 
-/// What went wrong with the state, and where.
+/// An error of the state, and its place.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// A file could not be read or written. Nothing that was reported as synced is lost by it.
@@ -22,9 +22,9 @@ pub enum StateError {
     Damaged {
         /// The path of the damaged file.
         path: PathBuf,
-        /// Where the damaged record begins.
+        /// The offset of the damaged record, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault that was found there.
         what: String,
     },
     /// The files are those of a chain with another genesis.
@@ -43,7 +43,7 @@ pub enum StateError {
     /// There is a state where a new one was to be made.
     #[error("{} already has a state; give an empty directory", .0.display())]
     NotEmpty(PathBuf),
-    /// What cannot be in a state.
+    /// An entry that cannot be in a state.
     #[error("a state cannot have {0}")]
     BadEntry(String),
     /// A block that is not the head's successor.

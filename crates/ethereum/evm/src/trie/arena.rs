@@ -33,7 +33,7 @@ const PREFIX_COST: usize = 48;
 /// A branch in the arena.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a, L> {
-    /// Those that are there, in order of their nibbles.
+    /// The children that exist, in order of their nibbles.
     pub(crate) children: &'a [Child<L>],
     /// Nibbles between where the node begins and its branch.
     pub(crate) prefix: &'a [u8],

@@ -11,7 +11,7 @@ const GONE: u8 = 0;
 const PLAIN: u8 = 1;
 const WITH_CODE: u8 = 2;
 
-/// What one block set, or what going back to a block did.
+/// The values that one block set, or that going back to a block restored.
 pub(crate) struct Record {
     /// Number of records before this one, in all log files.
     pub(crate) sequence: u64,
