@@ -52,7 +52,7 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// What a target ran.
+/// The work that was done on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// Name of the target.
@@ -180,7 +180,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// What a thread runs.
+/// The input that a thread is running.
 #[derive(Default)]
 struct Progress(Mutex<Watched>);
 

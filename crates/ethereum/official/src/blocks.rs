@@ -96,7 +96,7 @@ enum BlockError {
 struct CaseChain {
     genesis: Genesis,
     chain: Chain,
-    /// What its newest block changed; nothing where that is block 0.
+    /// The changes by its newest block; nothing where that is block 0.
     changes: Option<Arc<Changes>>,
     /// Blocks taken so far, by hash.
     given: HashMap<B256, GivenBlock>,

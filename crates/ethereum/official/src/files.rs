@@ -29,7 +29,7 @@ pub enum Suite {
     Trie(Keys),
     /// Recorded requests and answers.
     Rpc,
-    /// What is none of these.
+    /// A file of no other kind.
     Unknown,
 }
 

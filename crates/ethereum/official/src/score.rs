@@ -60,7 +60,7 @@ pub struct Score {
     /// Lines of the list that a case was meant by.
     met: BTreeSet<usize>,
     failures: Vec<String>,
-    /// What of the list no case bears out any more; known at the end.
+    /// Parts of the list that no case bears out any more; known at the end.
     stale: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Score {
             .collect();
     }
 
-    /// What is not as expected, a line each.
+    /// Returns the deviations from the expected, a line each.
     pub fn wrong(&self) -> Vec<&str> {
         self.failures.iter().chain(&self.stale).map(String::as_str).collect()
     }

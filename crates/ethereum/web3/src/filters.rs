@@ -53,7 +53,7 @@ struct Filter {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What has changed for a filter.
+/// The changes for a filter.
 #[derive(Clone, Debug)]
 pub enum Changes {
     /// Blocks of a range.

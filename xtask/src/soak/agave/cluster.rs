@@ -104,7 +104,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What is wrong with the bank hashes of the other nodes.
+    /// Returns the faults in the bank hashes of the other nodes.
     fn others_differ(&self, begin: u64) -> Vec<String> {
         let wrong = self.others.iter().flat_map(|node| {
             let mut hashes = Hashes::since(begin);

@@ -21,7 +21,7 @@ const TRY_EVERY: Duration = Duration::from_millis(100);
 const BLOCKS: usize = 40;
 const TRANSACTIONS: usize = 40;
 
-/// What was compared, and what differs.
+/// The answers that were compared, and the fields that differ.
 #[derive(Debug, Default)]
 pub struct Differences {
     /// Answers compared, by method.
@@ -99,7 +99,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// What a node answered to one question while its slots went by.
+/// The answers of a node to one question while its slots went by.
 #[derive(Default)]
 struct Answers {
     /// The first answer for each slot.

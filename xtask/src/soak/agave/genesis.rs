@@ -29,7 +29,7 @@ const PENDING_DATA: &str = "AAAAAAAAAAAA";
 /// The minimum balance of such an account: 6,960 lamports for each of 128 + 9 bytes.
 const PENDING_LAMPORTS: u64 = 6_960 * (128 + 9);
 
-/// Who has stake from the beginning. Its keys are `NAME-id`, `NAME-vote` and `NAME-stake`.
+/// A validator with stake from the beginning. Its keys are `NAME-id`, `NAME-vote` and `NAME-stake`.
 #[derive(Clone, Copy)]
 pub struct Staked {
     pub name: &'static str,
@@ -42,7 +42,7 @@ impl Staked {
     }
 }
 
-/// What a chain begins with.
+/// The parameters of a chain's genesis.
 pub struct Genesis<'a> {
     /// The first begins the cluster.
     pub staked: &'a [Staked],

@@ -33,7 +33,7 @@ pub struct Plan<T> {
     pub name: &'static str,
     /// Attempts per second, at most.
     pub rate: u64,
-    /// What an attempt is.
+    /// The name of an attempt, in the plural.
     pub unit: &'static str,
     /// Counters that must rise, beyond what the legitimate traffic raises. Of names separated by `|` one is enough.
     pub counters: &'static [&'static str],

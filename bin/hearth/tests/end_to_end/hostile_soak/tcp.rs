@@ -23,7 +23,7 @@ const FILES: u64 = 4_096;
 const ANNOUNCED: usize = 48 << 10;
 const PART: usize = 16 << 10;
 
-/// Where a node's servers listen.
+/// The addresses of a node's servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
     /// The address of JSON-RPC over HTTP.
@@ -84,7 +84,7 @@ impl Attack for Connections {
 /// Sends message after message on some connections, and discards the answers.
 pub struct Calls {
     to: SocketAddr,
-    /// What opens a connection.
+    /// The first bytes on each connection.
     hello: Vec<u8>,
     make: Box<dyn FnMut() -> Vec<u8>>,
     streams: Vec<TcpStream>,

@@ -14,7 +14,7 @@ const ACCOUNTS: &str = "100";
 /// Between two looks at the node's memory.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What became of the traffic of some seconds.
+/// The result of the traffic of some seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
     /// Transactions that the load sent.

@@ -101,7 +101,7 @@ pub struct Subject<'a, D> {
     pub extras: &'a BlockExtras,
     /// The message, as revm executes it.
     pub tx: TxEnv,
-    /// Which checks to make.
+    /// The checks of the message before its execution.
     pub checks: Checks,
     /// The place in the chain, if it is a transaction of a block.
     pub place: Option<FramePosition>,
