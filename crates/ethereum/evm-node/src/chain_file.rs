@@ -31,7 +31,7 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// Blocks kept in memory without a folder: as many as contracts can refer to.
 const RECENT_BLOCKS: u64 = 256;
 
-/// Which chain a file of blocks is of.
+/// The chain that a file of blocks is of.
 #[derive(Args)]
 pub struct ChainSource {
     /// The chain's genesis, in geth's JSON form [default: what the folder of --data-dir began with].
@@ -40,7 +40,7 @@ pub struct ChainSource {
     /// The chain's folder.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// What the accounts follow from that the folder's chain began with, where there is no --genesis.
+    /// The words of the accounts that the folder's chain began with, where there is no --genesis.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
 }
@@ -77,7 +77,7 @@ pub struct EvmImport {
     /// A file of consecutive RLP blocks, as `hearth evm export` and geth write it; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain they are of.
+    /// The chain that the blocks are of.
     #[command(flatten)]
     pub chain: ChainSource,
     /// How they are executed.
@@ -91,7 +91,7 @@ pub struct EvmVerify {
     /// A file of RLP blocks from block 1 on, or from block 0; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain they are of. The folder is not opened: it only says how its chain began.
+    /// The chain that the blocks are of. The folder is not opened: it only says how its chain began.
     #[command(flatten)]
     pub chain: ChainSource,
     /// How they are executed.

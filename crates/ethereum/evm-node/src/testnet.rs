@@ -62,7 +62,7 @@ pub struct EvmTestnet {
     /// The initial balance of each of these accounts, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
     pub balance: U256,
-    /// What the accounts follow from.
+    /// The words from which the accounts follow.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
     /// In a new network, start followers from a snapshot of the others, not from the first block.

@@ -64,7 +64,7 @@ pub enum Command {
         /// Allow more of the new asset to be issued later.
         #[arg(long)]
         open: bool,
-        /// Who issues it, and pays the fee.
+        /// The key that issues it and pays the fee, and the node.
         #[command(flatten)]
         payer: Payer,
     },

@@ -13,7 +13,7 @@ pub struct Options {
     /// Not a node that runs, but a bench.
     #[command(subcommand)]
     pub of: Option<ProfileTarget>,
-    /// What of which node.
+    /// The node, and the form and length of its profile.
     #[command(flatten)]
     pub node: NodeOptions,
 }
