@@ -35,7 +35,7 @@ const GAS_LIMIT: u64 = 30_000_000;
 const FRAME_BYTES_MAX: u64 = 1 << 20;
 /// The seed of the owner who signs in the corpus: the first of RFC 8032, §7.1.
 const OWNER_SEED: B256 = b256!("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
-/// What an owner signs: this, and the transaction's id.
+/// The words that an owner signs, with the transaction's id after them.
 const SPEND: &[u8] = b"hearth utxo spend 1";
 /// Forks under which a transaction is looked at.
 const FORKS: [SpecId; 4] = [SpecId::SHANGHAI, SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA];

@@ -30,7 +30,7 @@ pub fn node_config(input: &[u8]) {
     }
 }
 
-/// A key file.
+/// A key file: a parsed one has a public key that belongs to its private key.
 pub fn key_file(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match hearth_keys::parse(text, Path::new(NAME)) {

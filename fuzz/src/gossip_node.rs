@@ -77,7 +77,7 @@ pub fn gossip_node(input: &[u8]) {
     }
 }
 
-/// What the node sends is well formed, and what it keeps is at most what came and its own.
+/// Checks that what the node sends is well formed, and what it keeps is at most what came and its own.
 fn check(out: &Outbox, sizes: &Sizes) {
     for (to, datagram) in out.iter() {
         assert!(datagram.len() <= PACKET_DATA_SIZE && to.port() != 0);

@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 
 pub use table::TARGETS;
 
-/// A fuzz target.
+/// A fuzz target: a function of the node, and the properties that it has on any input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Name of the target, and of the folder of its corpus.

@@ -42,11 +42,11 @@ pub fn panics() -> u64 {
 /// A connection to a server.
 pub struct Connection(BufReader<TcpStream>);
 
-/// An HTTP answer.
+/// An HTTP response that was read to its end.
 pub struct Answer {
-    /// The status code.
+    /// The status code, such as 200.
     pub status: u16,
-    /// The body.
+    /// The bytes of the body.
     pub body: Vec<u8>,
     /// Whether the server keeps the connection.
     pub is_kept: bool,

@@ -114,7 +114,7 @@ impl Network {
     }
 }
 
-/// What arrives of a datagram.
+/// Returns the datagrams that arrive instead of one.
 fn damaged(datagram: &[u8], [kind, number]: [u8; 2]) -> Vec<Vec<u8>> {
     let at = usize::from(number) * datagram.len() / 256;
     let mut changed = datagram.to_vec();

@@ -52,12 +52,12 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// What a target ran.
+/// The work that was done on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// Name of the target.
     pub target: &'static str,
-    /// Number of inputs.
+    /// Number of inputs that it ran.
     pub inputs: u64,
     /// The slowest of them.
     pub slowest: Duration,
@@ -66,7 +66,7 @@ pub struct Summary {
 /// The time and the chance of a run of mutations.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Determines the inputs.
+    /// The seed from which all mutations follow.
     pub seed: u64,
     /// Time of all targets together; each has an equal part.
     pub time: Duration,
@@ -180,7 +180,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// What a thread runs.
+/// The input that a thread is running.
 #[derive(Default)]
 struct Progress(Mutex<Watched>);
 

@@ -34,7 +34,7 @@ fn built() -> PathBuf {
     target_dir().join("agave")
 }
 
-/// Where the programs are: named, or built here.
+/// Returns the folder of the programs: named, or built here.
 fn folder() -> PathBuf {
     let given = std::env::var_os("HEARTH_AGAVE").filter(|given| !given.is_empty());
     given.map_or_else(|| built().join("bin"), PathBuf::from)

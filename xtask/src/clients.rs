@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     run::root().join("tests/clients")
 }
 
-/// Where a browser may be: `CHROMIUM` names another.
+/// Names that a browser may have: `CHROMIUM` names another.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// The scripts for Ethereum's clients, in the order they run. Developer methods change the chain in ways that no other

@@ -105,7 +105,7 @@ impl Node {
         self.child.id()
     }
 
-    /// The node's JSON-RPC.
+    /// The node's JSON-RPC at its port of 127.0.0.1.
     pub fn rpc(&self) -> Rpc {
         Rpc::local(self.port)
     }

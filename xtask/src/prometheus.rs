@@ -15,7 +15,7 @@ use crate::node::{self, Node};
 use crate::rpc;
 use crate::run::{self, TempFolder, target_dir};
 
-/// Where the tool is: named, installed, or taken out of Debian's package without installing its daemon.
+/// Returns the path of the tool: named, installed, or taken out of Debian's package without installing its daemon.
 fn tool() -> Result<PathBuf, String> {
     let folder = target_dir().join("prometheus");
     let fetched = folder.join("usr/bin/promtool");

@@ -14,7 +14,7 @@ use crate::run::{self, cargo, run_seeing, target_dir};
 /// The server is in `redis-tools` under another name, to which `redis-server` links; the others are its libraries.
 const PACKAGES: [&str; 5] = ["redis-server", "redis-tools", "libatomic1", "libjemalloc2", "liblzf1"];
 
-/// Where the libraries were unpacked, for the loader.
+/// The folders of the unpacked libraries, for the loader.
 fn libraries(folder: &std::path::Path) -> OsString {
     let folders = std::fs::read_dir(folder.join("usr/lib")).into_iter().flatten();
     let folders = folders.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir());

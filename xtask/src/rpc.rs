@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Upper bound for a page, in bytes.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
-/// A node's RPC.
+/// The address of a node's RPC.
 #[derive(Clone, Copy)]
 pub struct Rpc {
     /// IPv4 address of the RPC.

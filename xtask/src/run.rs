@@ -16,7 +16,7 @@ pub fn root() -> PathBuf {
     Path::new(&manifest).parent().expect("xtask is a folder of the repository").to_path_buf()
 }
 
-/// Where cargo builds, the benches' and the binary's place too, so that nothing is built twice.
+/// Returns the folder that cargo builds into, benches and binary included, so that nothing is built twice.
 pub fn target_dir() -> PathBuf {
     let given = std::env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty());
     given.map_or_else(|| root().join("target"), PathBuf::from)
@@ -124,7 +124,6 @@ impl TempFolder {
         Ok(Self(path))
     }
 
-    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -24,7 +24,7 @@ const OF_THE_LAB: [&str; 5] = ["bench", "monitor", "profile", "load", "tune"];
     command(about = "Hearth: a transaction-processing node, built without its lab", long_about = None)
 )]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand that was given.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -63,7 +63,7 @@ fn explained(why: clap::Error, first: Option<&str>, program: &mut clap::Command)
     }
 }
 
-/// The commands.
+/// The subcommands, in the order of the help.
 #[derive(Subcommand)]
 pub enum Command {
     /// Measure transactions per second on this machine.

@@ -10,12 +10,12 @@ use hearth_node::{check, memory, tile_kinds};
 
 use crate::{lab, metrics};
 
-/// `hearth config`
+/// The subcommands of `hearth config`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Print the configuration in effect.
     Show {
-        /// The file.
+        /// The configuration file, if one is given.
         #[command(flatten)]
         config: ConfigFile,
         /// Print the default file with a comment for every key.

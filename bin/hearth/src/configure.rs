@@ -22,7 +22,7 @@ use crate::machine::RootOption;
 /// Files that a node keeps open in addition to client connections: sockets, blocks, history, snapshots, links.
 const OTHER_FILES: u64 = 256;
 
-/// `hearth configure`
+/// The subcommands of `hearth configure`.
 #[derive(Subcommand)]
 pub enum Command {
     /// List settings that are not ideal, their cost, and the command that corrects them. Changes nothing, needs no
@@ -39,17 +39,17 @@ pub enum Command {
     Fini(Options),
 }
 
-/// What of the machine.
+/// The options of the subcommands.
 #[derive(Args)]
 pub struct Options {
     /// Stages: hugetlbfs, sysctl, ethtool, irq, cpu-isolation, hyperthreads, governor, limits; `all`, and without
     /// one, is all of them.
     #[arg(value_name = "STAGE", value_parser = choice)]
     stages: Vec<Choice>,
-    /// The file.
+    /// The configuration file, if one is given.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// Another machine.
+    /// The folder of another machine's files, if one is given.
     #[command(flatten)]
     root: RootOption,
 }

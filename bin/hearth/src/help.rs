@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["machine", "configure", "config", "completions", "man"]),
 ];
 
-/// Where a command's help has its examples.
+/// Adds examples to a command's help, at the place that it has for them.
 type AddExamples = fn(Command, String) -> Command;
 
 /// Gives the command line its screen, and examples at the head of each help.

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use hearth_command::output::CommandOutput;
 use hearth_keys::{KeyError, create, read};
 
-/// `hearth keys`
+/// The subcommands of `hearth keys`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Make a key pair.

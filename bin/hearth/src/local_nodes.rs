@@ -11,7 +11,7 @@ pub fn running(node: &LocalNode) -> Vec<String> {
     node.running()
 }
 
-/// That no node of this name runs, which ones do, and how to start one.
+/// Says that no node of this name runs, which ones do, and how to start one.
 pub fn no_node_text(name: &str, running: &[String]) -> String {
     let runs = match running {
         [] => "none does".into(),

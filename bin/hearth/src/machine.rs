@@ -15,18 +15,18 @@ use hearth_machine::{Machine, Root};
 /// How long neighbours are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// `hearth machine`
+/// The options of `hearth machine`.
 #[derive(Args)]
 pub struct Options {
     /// Write everything as JSON to FILE, or to standard output without FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
-    /// Another machine.
+    /// The folder of another machine's files, if one is given.
     #[command(flatten)]
     pub root: RootOption,
 }
 
-/// Where the machine is.
+/// The folder that a machine is read from.
 #[derive(Args, Default)]
 pub struct RootOption {
     /// Take the machine from the `proc` and `sys` in this folder.

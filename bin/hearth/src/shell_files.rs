@@ -13,7 +13,7 @@ use hearth_command::output::{CommandOutput, WriteError};
 /// Name of the program.
 const PROGRAM: &str = "hearth";
 
-/// `hearth completions`
+/// The options of `hearth completions`.
 #[derive(Args)]
 pub struct Completions {
     /// The shell.
@@ -21,7 +21,7 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// `hearth man`
+/// The options of `hearth man`.
 #[derive(Args)]
 pub struct Man {
     /// The folder, which is created if it is missing.

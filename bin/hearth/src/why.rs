@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::local_nodes;
 
-/// `hearth why`
+/// The options of `hearth why`.
 #[derive(Args)]
 pub struct Options {
     /// The file; it says on which port the node's JSON-RPC is.
@@ -178,7 +178,7 @@ fn of_signature(node: &LocalNode, options: &Options) -> Result<Value, WhyError> 
     ask(&url, &options.signature)
 }
 
-/// Where the node has its RPC while it runs: that may have moved. A node that was named must run.
+/// Returns the node's RPC address while it runs: the port may have moved. A node that was named must run.
 pub fn place(node: &LocalNode, is_named: bool) -> Result<SocketAddr, WhyError> {
     let usual = reachable(node.rpc);
     let running = Observer::attach(&node.workspace()).ok().filter(Observer::is_alive);

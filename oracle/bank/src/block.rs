@@ -26,7 +26,7 @@ use solana_transaction::versioned::VersionedTransaction;
 
 use crate::rng::Rng;
 
-/// Which transactions of a ledger are executed; the others are made and dropped.
+/// The transactions of a ledger that are executed; the others are made and dropped.
 #[derive(Default)]
 pub struct Filter {
     /// Numbers of transactions, counted from 0 over the whole ledger. Empty: all.

@@ -28,7 +28,7 @@ pub const ROOT_DEPTH: usize = 40;
 /// Blockhashes that a block may name.
 const RECENT: usize = 150;
 
-/// What to make: a scenario, a seed, and how much of it.
+/// The ledger to make: a scenario, a seed, and how much of it.
 pub struct Request<'a> {
     pub scenario: &'a Scenario,
     pub seed: u64,
@@ -52,7 +52,7 @@ pub struct Chain<'a> {
     acts: Vec<(u64, Box<dyn Act>)>,
     /// The tip of the fork that goes on.
     tip: u64,
-    /// Where the chain returns to, while a fork is made that will be left.
+    /// The place to which the chain returns, while a fork is made that will be left.
     home: Option<(u64, u64)>,
     next: u64,
     pub counts: Counts,

@@ -27,7 +27,7 @@ pub struct Stake {
     pub commission_bps: u16,
 }
 
-/// What a scenario says about its genesis.
+/// The parts of a genesis that a scenario sets.
 pub struct Rules {
     pub slots_per_epoch: u64,
     pub warmup: bool,

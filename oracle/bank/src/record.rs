@@ -56,7 +56,7 @@ impl Recorder {
         writeln!(blocks, "{line}").expect("the folder can be written");
     }
 
-    /// Ends the file.
+    /// Finishes the file's compression, and syncs it to disk.
     pub fn finish(self) -> io::Result<()> {
         self.blocks.map_or(Ok(()), |blocks| blocks.finish()?.sync_all())
     }

@@ -28,7 +28,7 @@ use solana_net_utils::SocketAddrSpace;
 use solana_pubkey::Pubkey;
 use solana_signer::Signer;
 
-/// Where the cluster's node gossips, and one with another shred version.
+/// The gossip addresses of the cluster's node, and of one with another shred version.
 const ADDRESSES: [SocketAddr; 2] = [at(77), at(78)];
 /// Slots that the cluster's node claims to have.
 const SLOTS: [u64; 5] = [1, 2, 3, 5, 8];

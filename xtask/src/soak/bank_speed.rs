@@ -54,7 +54,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(Outcome { figures: json!({ "seed": seed, "rounds": rounds, "ledgers": ledgers }), wrong })
 }
 
-/// What a program says about its replay of a ledger.
+/// Returns the output of a program that replays a ledger.
 fn replayed(program: &Path, command: &[&str], ledger: &Path) -> Result<String, String> {
     run::output(Command::new(program).args(command).arg("--recorded").arg(ledger))
 }
@@ -94,7 +94,7 @@ impl Rounds {
     }
 }
 
-/// What is wrong if a ledger misses its goal.
+/// Returns a sentence if a ledger misses its goal.
 fn missed(figures: &Value) -> Option<String> {
     let (found, goal) = (figures["times_as_fast"].as_f64()?, figures["goal"].as_f64()?);
     let scenario = figures["scenario"].as_str()?;

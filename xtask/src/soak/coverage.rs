@@ -18,7 +18,7 @@ use crate::run::{self, Args, TempFolder, cargo};
 /// The ledgers that the tests replay.
 const RECORDED: &str = "crates/solana/svm/tests/recorded";
 
-/// What is measured: names, and paths of files or of folders.
+/// The measured parts: names, and paths of files or of folders.
 const PARTS: [(&str, &[&str]); 5] = [
     ("svm", &["crates/solana/svm/src/"]),
     (

@@ -46,7 +46,7 @@ const OVER_GETH_MIN: f64 = 5.0;
 
 /// The gas limit of every node's blocks: room for 30,000 token transfers.
 const GAS_LIMIT: &str = "1000000000";
-/// Where the clients' tests have put anvil, below the repository.
+/// The path at which the clients' tests have put anvil, below the repository.
 const ANVIL: &str = "tests/clients/tools/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil";
 
 /// The name of our own node.
@@ -218,7 +218,7 @@ fn recovery_share(hearth: &Path, folder: &Path, node: &Running, port: u16, kind:
     share_of(&stacks, "secp256k1").ok_or_else(|| "the profile has no samples".into())
 }
 
-/// Which part of the samples have a frame of this name. A line is `frame;frame;… SAMPLES`.
+/// Returns the share of the samples with a frame of this name. A line is `frame;frame;… SAMPLES`.
 fn share_of(stacks: &str, name: &str) -> Option<f64> {
     let samples = |line: &str| line.rsplit_once(' ').and_then(|(_, samples)| samples.parse::<u64>().ok()).unwrap_or(0);
     let all: u64 = stacks.lines().map(samples).sum();

@@ -16,7 +16,7 @@ use crate::run::{self, Args, TempFolder, cargo};
 
 /// The most memory, in states.
 const STATES_MAX: f64 = 2.0;
-/// What ends the lines of the bench that count, and the figures' names.
+/// The ends of the bench's lines that count, and the figures' names.
 const OF_BENCH: [(&str, &str); 4] = [
     ("as an archive", "seconds_writing"),
     ("s to start from the archive", "seconds_loading"),
@@ -46,7 +46,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     Ok(Outcome { figures: json!({ "accounts": accounts, "rounds": rounds, "medians": figures }), wrong })
 }
 
-/// What the bench says, which leaves its archive and its genesis in `folder`.
+/// Returns the lines of the bench, which leaves its archive and its genesis in `folder`.
 fn bench(accounts: u64, folder: &Path) -> Result<Vec<String>, String> {
     let mut bench = cargo();
     bench.args(["bench", "--locked", "--package", "hearth-ledger", "--bench", "snapshot"]);

@@ -7,7 +7,7 @@
 use super::RuleFindings;
 use super::tree::{Tree, short_name};
 
-/// Where the tables are.
+/// The page with the tables.
 pub const TABLE: &str = "ARCHITECTURE.md";
 /// The heading above the table of imports.
 const HEADING: &str = "## Who may import whom";

@@ -7,6 +7,7 @@
 
 mod code;
 mod crates;
+mod doc_comments;
 mod functions;
 mod host;
 mod layers;
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
     ("dialect", words::dialect),
+    ("short-docs", doc_comments::short),
     ("links", pages::links),
     ("book", pages::book),
 ];

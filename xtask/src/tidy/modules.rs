@@ -21,7 +21,7 @@ use super::{code, paths};
 /// A file of a crate, tests left out.
 struct Source<'a> {
     path: &'a str,
-    /// Of its module, from the crate's root on.
+    /// The path of its module, from the crate's root on.
     module: Vec<&'a str>,
     code: String,
 }
@@ -132,7 +132,7 @@ fn imports<'a>(root: &str, files: &[&'a File]) -> Imports<'a> {
     imports
 }
 
-/// Where a path in `module` leads to, from the crate's root on.
+/// Returns the path to which a path in `module` leads, from the crate's root on.
 fn resolved<'a>(module: Vec<&'a str>, leaf: &Leaf<'a>) -> Vec<&'a str> {
     let mut full = module;
     for name in &leaf.path {

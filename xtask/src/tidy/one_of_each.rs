@@ -15,7 +15,7 @@ const READS: [&str; 2] = ["SystemTime::now", "UNIX_EPOCH.elapsed"];
 
 /// The standard library's locks.
 const LOCKS: [&str; 3] = ["Mutex", "RwLock", "Condvar"];
-/// Where they are all the same, and why. Loom's locks, in `tile`, are not the standard library's.
+/// Files that use them all the same, and why. Loom's locks, in `tile`, are not the standard library's.
 const LOCKED: [(&str, &str); 6] = [
     ("crates/solana/svm/src/engine.rs", ENGINE),
     ("crates/solana/svm/src/environment.rs", ENGINE),

@@ -15,7 +15,7 @@ pub struct Leaf<'a> {
     pub path: Vec<&'a str>,
     /// The name it is bound to: its alias or its last segment.
     pub name: &'a str,
-    /// Where its last name is.
+    /// The offset of its last name.
     pub at: usize,
 }
 
@@ -122,7 +122,7 @@ pub fn without_tests(code: &str) -> String {
     out
 }
 
-/// Where items, statements and fields under `#[cfg(test)]` begin and end.
+/// The ranges of items, statements and fields under `#[cfg(test)]`.
 fn test_items(code: &str) -> Vec<(usize, usize)> {
     let mut items: Vec<(usize, usize)> = vec![];
     for (at, _) in code.match_indices("#[cfg(") {
@@ -136,7 +136,7 @@ fn test_items(code: &str) -> Vec<(usize, usize)> {
     items
 }
 
-/// Where the item, statement or field that begins at `start` ends, its attributes included.
+/// Returns the end of the item, statement or field that begins at `start`, its attributes included.
 fn item_end(code: &str, start: usize) -> usize {
     let mut head = start;
     while code[after_spaces(code, head)..].starts_with("#[") {

@@ -14,7 +14,7 @@ const LINE_CHARS_MAX: usize = 120;
 /// A `SAFETY:` comment begins at most this many lines above its block.
 const SAFETY_ABOVE: usize = 12;
 
-/// Where unsafe code may be.
+/// Returns whether unsafe code may be in this file.
 fn may_be_unsafe(file: &File) -> bool {
     let sys = ["crates/base/tile/src/sys.rs", "crates/base/tile/src/sys/"];
     matches!(file.krate(), Some("ring" | "crypto")) || sys.iter().any(|sys| file.path.starts_with(sys))

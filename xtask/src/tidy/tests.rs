@@ -96,6 +96,11 @@ fn good() -> Tree {
         File::new("docs/SUMMARY.md", "- [A page](page.md)\n"),
         File::new("notes/old.md", &"Whoever was told begins anew.\n".repeat(90)),
         File::new(
+            "crates/ethereum/evm/src/short.rs",
+            &format!("//! Short.\n{}", "/// A number.\nconst A: u8 = 0;\n".repeat(60)),
+        ),
+        File::new("bin/hearth/src/cli.rs", "//! Cli.\nuse clap::Args;\n/// The options.\n#[derive(Args)]\nstruct A;\n"),
+        File::new(
             "crates/base/ring/src/lib.rs",
             "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n",
         ),
@@ -109,7 +114,7 @@ fn good() -> Tree {
         ),
         File::new(
             "crates/solana/wire/tests/a.rs",
-            "fn f() { waker.sleep(1); }\nfn g() { let a = b.recv_timeout(c(TIME)).unwrap(); }\n",
+            "/// It sleeps.\nfn f() { waker.sleep(1); }\nfn g() { let a = b.recv_timeout(c(TIME)).unwrap(); }\n",
         ),
         File::new("crates/solana/pipeline/src/dedup/mod.rs", TILE),
         File::new(
@@ -122,7 +127,7 @@ fn good() -> Tree {
         File::new("crates/solana/pipeline/src/net/mod.rs", &format!("{TILE}use std::net::UdpSocket;\n")),
         File::new(
             "crates/solana/quic/src/lib.rs",
-            "//! Quic: `Instant::now` is the host's.\n#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n",
+            "//! Quic: `Instant::now` is the host's.\n#[cfg(test)]\nmod tests {\n    /// It runs.\n    fn f() { Instant::now(); }\n}\n",
         ),
         File::new(
             "crates/solana/quic/src/map.rs",
@@ -336,6 +341,14 @@ fn broken_text() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         (
+            "short-docs",
+            vec![
+                source("//! A.\n/// It returns B.\nfn f() {}\n"),
+                source("//! A.\nstruct A {\n    /// Bytes.\n    a: u8,\n}\n"),
+                with("xtask/src/a.rs", "//! A.\n///\nfn f() {}\n"),
+            ],
+        ),
+        (
             "links",
             vec![
                 with("docs/page.md", "See [that](gone.md).\n"),
@@ -375,4 +388,14 @@ fn a_finding_names_its_line() {
     let findings = check(&with("notes/a.md", "One.\n\nA placeholder.\n"));
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((finding.path.as_str(), finding.line), ("notes/a.md", 3));
+}
+
+#[test]
+fn short_docs_are_counted_by_file() {
+    let text = "//! A.\n/// One.\nfn f() {}\n/// Two.\n///\n/// Three.\nfn g() {}\n/// It is long enough.\nfn h() {}\n";
+    let findings = check(&with("xtask/src/a.rs", text));
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.rule, finding.path.as_str(), finding.line), ("short-docs", ".", 0));
+    assert!(finding.what.starts_with("61 doc comments"), "{}", finding.what);
+    assert!(finding.what.ends_with(": crates/ethereum/evm/src/short.rs 60, xtask/src/a.rs 1"), "{}", finding.what);
 }

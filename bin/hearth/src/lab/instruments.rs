@@ -21,17 +21,17 @@ use hearth_serve::dashboard::LookAt;
 
 use super::profile::{self, ChainService};
 
-/// What this program provides to a bench.
+/// The instruments that this program provides to a bench.
 pub const PROGRAM: Program = Program { commit: env!("HEARTH_COMMIT"), instruments: OF_NODE };
 
-/// Those of a node of tiles.
+/// The instruments of a node of tiles.
 pub const OF_NODE: Instruments = Instruments { look_at: look_at_node, profiler };
 
 fn look_at_node(config: &Config) -> LookAt {
     look_at(Arc::new(workspace_path(config).into()), Membership::of(config))
 }
 
-/// Those of an EVM node.
+/// The instruments of an EVM node.
 pub const OF_CHAIN: hearth_evm_node::Instruments =
     hearth_evm_node::Instruments { look_at: look_at_chain, profiler: profiler_of_chain };
 

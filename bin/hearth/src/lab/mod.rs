@@ -29,7 +29,7 @@ pub fn bench_status_capacity(rpc: &Rpc) -> Result<Option<usize>, BootError> {
     hearth_bench::usual_status_capacity(rpc).map(Some)
 }
 
-/// Runs `hearth bench`.
+/// Runs `hearth bench` with the configuration that the options name.
 pub fn bench(options: &hearth_bench::Options, say: &CommandOutput) -> Result<(), Failure> {
     let config = options.config.read()?;
     let stop = StopSignal::install()?;
@@ -39,13 +39,13 @@ pub fn bench(options: &hearth_bench::Options, say: &CommandOutput) -> Result<(),
     Ok(hearth_bench::run(config, options, instruments::PROGRAM, &stop, say)?)
 }
 
-/// Runs `hearth monitor`.
+/// Runs `hearth monitor` on the configured node.
 pub fn monitor(options: &monitor::Options, say: &CommandOutput) -> Result<(), Failure> {
     let config = options.config.read()?;
     Ok(monitor::run(&LocalNode::of(&config), options, &StopSignal::install()?, say)?)
 }
 
-/// Runs `hearth profile`.
+/// Runs `hearth profile` on a bench or a node.
 pub fn profile(options: &profile::Options, say: &CommandOutput) -> Result<(), Failure> {
     if let Some(profile::ProfileTarget::Bench(options)) = &options.of {
         let config = options.bench.config.read()?;
@@ -58,12 +58,12 @@ pub fn profile(options: &profile::Options, say: &CommandOutput) -> Result<(), Fa
     Ok(profile::run(&LocalNode::of(&config), &config.rpc.admin_token, options, &stop, say)?)
 }
 
-/// Runs `hearth load`.
+/// Runs `hearth load`, which may take funds from the UTXO ledger.
 pub fn load(options: &hearth_load::Options, say: &CommandOutput) -> Result<(), Failure> {
     Ok(hearth_load::run(options, purse::open, &StopSignal::install()?, say)?)
 }
 
-/// Runs `hearth tune`.
+/// Runs `hearth tune` with this binary's level of optimization.
 pub fn tune(command: &hearth_tune::Command, say: &CommandOutput) -> Result<(), Failure> {
     Ok(hearth_tune::run(command, env!("HEARTH_OPT_LEVEL"), say)?)
 }

@@ -18,10 +18,10 @@ use hearth_node::config::{ConfigFile, LocalNode};
 
 use crate::local_nodes;
 
-/// `hearth monitor`
+/// The options of `hearth monitor`.
 #[derive(Args)]
 pub struct Options {
-    /// The configuration file.
+    /// The configuration file, if one is given.
     #[command(flatten)]
     pub config: ConfigFile,
     /// Which node to watch, by the `name` of its configuration. Without this: the node of `--config` (`hearth` where

@@ -105,7 +105,7 @@ impl Question<'_> {
         })
     }
 
-    /// What one that is in a pool waits for.
+    /// Says what a transaction in a pool waits for.
     fn pending(&mut self, known: &Value) -> Result<Value, WhyError> {
         if let Some(reason) = known["reason"].as_str() {
             let hint = match known.get("waitsForNonce") {

@@ -18,7 +18,6 @@ use super::node::{Setup, hearth, output, wait_until};
 
 const OPTIONS: [&str; 4] = ["--slots-per-epoch", "64", "--slot-ms", "50"];
 
-/// `hearth ledger …`
 fn ledger(setup: &Setup, arguments: &[&str]) -> Output {
     output(hearth().arg("ledger").args(arguments).current_dir(setup.folder.path()))
 }

@@ -16,7 +16,7 @@ use super::node::{Node, Process, Rpc, Setup, hearth, output, same, wait_until};
 
 /// The memo program: logs its input and checks the signers. Every chain has it, under the second loader.
 const MEMO: &str = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
-/// Where the chain begins.
+/// The slot in which the chain begins.
 const WARP: u64 = 1_000_010;
 const LOADER: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
 

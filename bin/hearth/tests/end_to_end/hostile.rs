@@ -286,7 +286,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
     node.stop();
 }
 
-/// What the attackers have sent.
+/// The amounts that the attackers have sent.
 struct AttackCounts {
     /// Datagrams to the plain UDP port: of transaction size, and of other sizes.
     udp: (u64, u64),

@@ -15,7 +15,7 @@ use super::node::{Node, Setup, wait_until};
 
 /// Bytes of a page.
 const PAGE: u64 = 4_096;
-/// Bytes per read.
+/// Bytes of memory per read.
 const CHUNK: u64 = 4 << 20;
 /// Mappings of the kernel's own, which cannot be read.
 const OF_KERNEL: [&str; 3] = ["[vvar]", "[vvar_vclock]", "[vsyscall]"];
@@ -115,7 +115,7 @@ fn mappings(text: &str) -> Vec<Mapping> {
     all
 }
 
-/// Where `needle` begins in `bytes`.
+/// The offsets of `needle` in `bytes`.
 fn places(bytes: &[u8], needle: &[u8]) -> impl Iterator<Item = usize> {
     let head: [u8; 8] = *needle.first_chunk().expect("a needle has eight bytes");
     let starts = bytes.windows(8).enumerate().filter(move |(_, window)| **window == head).map(|(at, _)| at);

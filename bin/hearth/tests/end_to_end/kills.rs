@@ -27,7 +27,7 @@ const CONFIRMED: usize = 1000;
 /// The kill comes within so long after: some slots.
 const WITHIN_MS: u64 = 400;
 
-/// Transfers per blockhash.
+/// Transfers signed with one blockhash.
 const BLOCKHASH_FOR: usize = 500;
 
 /// Transfers offered between two polls of the socket.

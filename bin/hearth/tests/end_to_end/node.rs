@@ -94,7 +94,7 @@ impl Setup {
         gossip
     }
 
-    /// Where a node in a cluster takes shreds.
+    /// Returns the port at which a node in a cluster takes shreds.
     pub fn tvu(&self) -> u16 {
         self.port("tiles.shred.shred_listen_port")
     }

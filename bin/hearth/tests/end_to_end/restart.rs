@@ -28,7 +28,6 @@ fn amount(number: usize) -> u64 {
 }
 
 impl Load {
-    /// Sends until `stop`.
     fn run(&self, node: SocketAddr, rpc: Rpc) {
         let mut sender = Sender::connect(node, 1);
         let blockhash = rpc.latest_blockhash();

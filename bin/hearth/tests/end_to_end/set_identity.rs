@@ -60,7 +60,7 @@ impl Member {
         is_known_at(&self.node, address, self);
     }
 
-    /// Where it keeps the tower of an identity that it had.
+    /// The path of the tower of an identity that it had.
     fn tower(&self, address: &str) -> PathBuf {
         self.setup.ledger().join(format!("tower-{address}.bin"))
     }

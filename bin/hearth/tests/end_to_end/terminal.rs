@@ -65,7 +65,7 @@ impl Terminal {
         })
     }
 
-    /// Types these keys.
+    /// Types these keys into the terminal.
     pub fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
     }

@@ -9,7 +9,7 @@ use super::node::{Setup, output, wait_until};
 
 /// An unprivileged user that owns nothing.
 const NOBODY: u32 = 65_534;
-/// Where the header of a workspace has its version and the place of its topology.
+/// Offsets in a workspace's header: of the version, and of the topology's place.
 const VERSION_AT: u64 = 8;
 const TOPOLOGY_AT: u64 = 7 * 8;
 

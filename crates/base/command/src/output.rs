@@ -39,7 +39,7 @@ impl CommandOutput {
         Self { to: Destination::Stderr, ..Self::default() }
     }
 
-    /// Discards all output.
+    /// An output that discards every line.
     pub fn nothing() -> Self {
         Self { to: Destination::Nobody, ..Self::default() }
     }
@@ -118,7 +118,7 @@ pub fn note(text: impl Display) {
 pub struct WriteError {
     /// Path of the file.
     pub path: PathBuf,
-    /// The system's error.
+    /// Why the file could not be written, as the system says it.
     pub source: Error,
 }
 
@@ -146,7 +146,7 @@ pub fn can_be_written(path: &Path) -> Result<(), WriteError> {
     if is_new { fs::remove_file(path).map_err(failed) } else { Ok(()) }
 }
 
-/// Which tiles share which core, a line a core.
+/// Lists the tiles of each core, a line a core.
 pub fn layout(topology: &Topology) -> String {
     let mut lines = vec![];
     let mut floating = vec![];

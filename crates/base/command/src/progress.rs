@@ -47,7 +47,7 @@ impl Progress {
         Self { shown, said: Instant::now() }
     }
 
-    /// Of a work that writes line after line to standard output: silent where these are seen.
+    /// Makes the progress of a work that writes its lines to standard output: silent where these are seen.
     pub fn beside_lines() -> Self {
         match std::io::stdout().is_terminal() {
             true => Self { shown: ProgressView::Nowhere, said: Instant::now() },

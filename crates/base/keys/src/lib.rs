@@ -39,7 +39,7 @@ pub enum KeyError {
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: std::io::Error,
     },
     /// The folder is missing. It is not made: a mistyped path would hide the key.
@@ -53,7 +53,7 @@ pub enum KeyError {
     /// The path is not that of a regular file. To open a pipe would wait for another process to write to it.
     #[error("the key {} is {what}; a key is in a regular file", path.display())]
     Kind {
-        /// The path.
+        /// The path that was given for the key.
         path: PathBuf,
         /// What is there, with its article.
         what: &'static str,
@@ -76,7 +76,7 @@ pub enum KeyError {
     Readable {
         /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// The file's permission bits, the lowest nine of its mode.
         mode: u32,
     },
     /// There is no locked page for it.

@@ -29,18 +29,18 @@ use serde::Serialize;
 
 pub use root::Root;
 
-/// The whole description.
+/// The description of a machine that `read` collects; its JSON has the same fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
     /// The processor's model and features.
     pub processor: processor::Processor,
     /// Its cores, and which may be used.
     pub cores: cores::Cores,
-    /// Caches, nearest first.
+    /// One entry per level, kind and size of cache, nearest first.
     pub caches: Vec<caches::Cache>,
     /// Memory and its pages.
     pub memory: memory::Memory,
-    /// Network interfaces.
+    /// All interfaces that the kernel lists, virtual ones included.
     pub network: Vec<network::Interface>,
     /// The kernel and its settings.
     pub settings: settings::Settings,

@@ -30,7 +30,7 @@ pub struct Memory {
     pub transparent_shared: Option<String>,
 }
 
-/// One NUMA node.
+/// A NUMA node: cores and the memory near them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Node {
     /// The kernel's number of the node.

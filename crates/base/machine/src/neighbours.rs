@@ -20,7 +20,7 @@ pub struct CpuSample {
 /// Jiffies of all cores since boot, in total and by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jiffies {
-    /// All jiffies.
+    /// The sum of all kinds, from `user` to `steal` in `/proc/stat`.
     pub total: u64,
     /// Without anything to do, or waiting for a disk.
     pub idle: u64,

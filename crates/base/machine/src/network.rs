@@ -11,7 +11,7 @@ use crate::Root;
 
 const FOLDER: &str = "/sys/class/net";
 
-/// A network interface.
+/// A network interface, as `/sys/class/net` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interface {
     /// Name, such as `eth0`.
@@ -39,7 +39,7 @@ pub struct Interface {
 /// An interrupt of a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interrupt {
-    /// IRQ number.
+    /// The interrupt's number, as `/proc/irq` has it.
     pub number: usize,
     /// The driver's name for it.
     pub name: String,

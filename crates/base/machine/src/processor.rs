@@ -43,7 +43,7 @@ pub struct Processor {
 /// Whether some instructions are there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Instructions {
-    /// Common name.
+    /// The name that people use, such as `AVX-512 IFMA`.
     pub name: &'static str,
     /// Whether every core has them.
     pub present: bool,

@@ -27,7 +27,7 @@ impl Root {
         Self(folder.to_owned())
     }
 
-    /// Where a path of the machine is; it may begin with `/`.
+    /// Returns the place of a path of the machine, which may begin with `/`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
@@ -64,7 +64,7 @@ impl Root {
         numbers
     }
 
-    /// Where a program of the system is.
+    /// Finds a program of the system; `None` if no usual folder has it.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         PROGRAMS.iter().map(|folder| self.path(folder).join(name)).find(|path| path.is_file())
     }

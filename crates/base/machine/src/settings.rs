@@ -24,7 +24,7 @@ pub const SHOWN: [&str; 8] = [
 /// The kernel and its limits for this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Settings {
-    /// Kernel release.
+    /// The kernel's release, as `uname -r` prints it; empty if it cannot be read.
     pub kernel: String,
     /// The settings of [`SHOWN`] that this kernel has.
     pub sysctls: BTreeMap<String, String>,

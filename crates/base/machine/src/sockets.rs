@@ -18,7 +18,7 @@ const TIME_WAIT: &str = "06";
 pub enum Protocol {
     /// Listeners and connections over TCP.
     Tcp,
-    /// Datagrams over UDP.
+    /// A socket that sends and receives datagrams over UDP.
     Udp,
 }
 
@@ -31,7 +31,7 @@ pub enum Usage {
     Connected(SocketAddr),
 }
 
-/// A running program.
+/// A process that has a socket open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Id of its process.

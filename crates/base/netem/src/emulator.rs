@@ -45,7 +45,7 @@ pub struct Datagrams<T> {
 }
 
 impl<T> Datagrams<T> {
-    /// Number of datagrams.
+    /// The number of datagrams in `data`: one, or one per segment that begins there.
     pub fn count(&self) -> u64 {
         if self.segment == 0 { 1 } else { self.data.len().div_ceil(self.segment.into()) as u64 }
     }
@@ -114,11 +114,11 @@ pub struct Emulator<T> {
     /// Until when accepted datagrams keep the node's line busy, ns.
     busy_until_ns: u64,
     random: fastrand::Rng,
-    /// That of the last run.
+    /// The train of the last run.
     train: Option<Train>,
     /// How far the machine's time is ahead of the caller's.
     ahead_ns: u64,
-    /// Counts of outcomes.
+    /// How many datagrams were delayed, lost, cut off or dropped for lack of room.
     pub counters: Counters,
 }
 

@@ -58,12 +58,12 @@ pub struct LinksFile {
     pub queue_bytes: usize,
     /// Nodes and their regions.
     pub node: Vec<NodeLocation>,
-    /// Partitions between nodes.
+    /// Partitions: pairs of sides that do not reach each other.
     #[serde(default)]
     pub cut: Vec<Cut>,
 }
 
-/// Where a node is.
+/// The region in which a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLocation {

@@ -70,7 +70,7 @@ pub enum WorldError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read, as the system says it.
         source: std::io::Error,
     },
     /// The contents are invalid.

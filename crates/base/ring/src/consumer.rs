@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 /// The result of [`Consumer::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollResult {
-    /// Nothing new.
+    /// No frag has been published at the consumer's position yet.
     Empty,
     /// The next frag. Read its payload if needed, then call [`Consumer::advance`].
     Ready(FragMeta),
@@ -192,12 +192,12 @@ impl Consumer {
         self.reliable
     }
 
-    /// This consumer's name.
+    /// The consumer's name in the plan, unique on its link.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The link's name.
+    /// Name of the link that it reads.
     pub fn link(&self) -> &str {
         &self.link
     }

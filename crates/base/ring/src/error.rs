@@ -16,7 +16,7 @@ pub enum WorkspaceError {
     /// A running node uses the workspace.
     #[error("{} belongs to a running node{}; stop it, or give this node another name", path.display(), of_pid(*pid))]
     InUse {
-        /// The workspace file.
+        /// Path of the workspace file, which is left as it is.
         path: PathBuf,
         /// The running node's process id; 0 if it is not written yet.
         pid: u32,
@@ -28,7 +28,7 @@ pub enum WorkspaceError {
         path.display()
     )]
     NoRoom {
-        /// The workspace file.
+        /// Path of the workspace file that was to be created.
         path: PathBuf,
         /// Bytes that the plan requires.
         needed: u64,
@@ -38,7 +38,7 @@ pub enum WorkspaceError {
     /// The path is not on a mounted hugetlbfs of the requested page size.
     #[error("{} is not on a hugetlbfs with pages of {wanted} bytes (found pages of {found} bytes); mount one there or set huge pages to none", path.display())]
     HugePages {
-        /// The workspace file.
+        /// Path at which the workspace was to be created.
         path: PathBuf,
         /// The planned page size in bytes.
         wanted: u64,
@@ -54,7 +54,7 @@ pub enum WorkspaceError {
     /// The workspace was created by a program with another layout version.
     #[error("{} has workspace layout {found}, this program reads layout {expected}; use the program that made it", path.display())]
     Version {
-        /// The workspace file.
+        /// Path of the workspace file, made by another program.
         path: PathBuf,
         /// The layout version in the file.
         found: u32,
@@ -64,9 +64,9 @@ pub enum WorkspaceError {
     /// The file claims to be a workspace but contradicts itself.
     #[error("{} is damaged: {what}", path.display())]
     Torn {
-        /// The workspace file.
+        /// Path of the file that is damaged.
         path: PathBuf,
-        /// The first contradiction.
+        /// The first contradiction that was found, in words.
         what: &'static str,
     },
     /// The plan has no link, consumer or counters region with this name.
@@ -84,7 +84,7 @@ pub enum WorkspaceError {
     /// The operating system refused.
     #[error("{}: cannot {doing}: {source}", path.display())]
     Io {
-        /// The workspace file.
+        /// Path of the workspace file.
         path: PathBuf,
         /// The step that failed.
         doing: &'static str,

@@ -2,7 +2,7 @@
 
 use crate::sync::AtomicU64;
 
-/// What a producer publishes for observers.
+/// The words that a producer publishes for observers.
 #[repr(C, align(128))]
 pub(crate) struct ProducerLines {
     /// Next sequence number, written from time to time; the ring provides the rest.
@@ -10,7 +10,7 @@ pub(crate) struct ProducerLines {
     _pad: [AtomicU64; 15],
 }
 
-/// What a consumer and its producer publish for each other and observers; each writes its own lines.
+/// The words that a consumer and its producer publish for each other and observers; each writes its own lines.
 #[repr(C, align(128))]
 pub(crate) struct ConsumerLines {
     /// All frags below this are consumed. The consumer writes this line.

@@ -36,7 +36,7 @@ pub struct Observer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkView {
-    /// The link's name.
+    /// The link's name in the plan, unique in the workspace.
     pub name: String,
     /// Maximum frags in flight.
     pub depth: u32,
@@ -52,7 +52,7 @@ pub struct LinkView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerView {
-    /// The consumer's name.
+    /// The consumer's name in the plan, unique on the link.
     pub name: String,
     /// Whether the producer waits for it.
     pub reliable: bool,

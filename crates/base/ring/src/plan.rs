@@ -62,7 +62,7 @@ pub struct LinkPlan {
     pub depth: u32,
     /// Maximum bytes of a payload, at most 65,535.
     pub mtu: u32,
-    /// Its consumers.
+    /// The consumers, each of which gets every frag.
     pub consumers: Vec<ConsumerPlan>,
 }
 
@@ -215,7 +215,7 @@ impl SharePlan {
     }
 }
 
-/// What another process does with a link.
+/// The access of another process to a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Reads,
@@ -252,7 +252,7 @@ pub(crate) struct Layout {
     pub(crate) topology: u64,
     pub(crate) links: Vec<LinkLayout>,
     pub(crate) counters: Vec<u64>,
-    /// What another process maps, if one does.
+    /// The ranges that another process maps, if one does.
     pub(crate) shared: Option<SharedRanges>,
     pub(crate) size: u64,
 }

@@ -161,7 +161,7 @@ impl Producer {
         self.sender.depth()
     }
 
-    /// The link's name.
+    /// Name of the link that it writes.
     pub fn name(&self) -> &str {
         &self.name
     }

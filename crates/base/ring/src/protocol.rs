@@ -149,9 +149,9 @@ impl<'a> Sender<'a> {
 /// The result of a poll at a consumer's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollOutcome {
-    /// Not published yet.
+    /// The frag at the consumer's position is not published yet.
     Empty,
-    /// The next frag.
+    /// The metadata of the frag at the consumer's position.
     Ready(FragMeta),
     /// The producer has overtaken the consumer, which was moved forward by this many frags.
     Overrun(u64),

@@ -14,7 +14,7 @@ pub struct Answer<'a> {
     /// `null` is a valid result: a transaction or block that the node does not have.
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    /// Where the node refuses.
+    /// The node's error object; `None` if it answers with a result.
     #[serde(default)]
     pub error: Option<Refusal>,
 }

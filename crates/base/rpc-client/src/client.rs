@@ -98,7 +98,7 @@ impl RpcClient {
         }
     }
 
-    /// Sends one request.
+    /// Sends one request, and returns the result as JSON.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
         self.call_as(method, params)
     }

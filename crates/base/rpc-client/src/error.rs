@@ -11,7 +11,7 @@ pub enum RpcError {
     Url {
         /// The address that was given.
         url: String,
-        /// The expected form.
+        /// The form that an address must have, such as `http://HOST:PORT`.
         expected: &'static str,
     },
     /// The host is not known.
@@ -30,7 +30,7 @@ pub enum RpcError {
     Status {
         /// URL of the node.
         url: String,
-        /// HTTP status code.
+        /// The status code, such as 429.
         status: u16,
     },
     /// The answer is no answer to the question.
@@ -48,9 +48,9 @@ pub enum RpcError {
     Refused {
         /// The method that was called.
         method: String,
-        /// JSON-RPC error code.
+        /// The `code` of the JSON-RPC error object.
         code: i64,
-        /// Error message.
+        /// The `message` of the JSON-RPC error object.
         message: String,
         /// Additional data, if any.
         data: Option<Box<Value>>,
@@ -72,10 +72,10 @@ impl RpcError {
 /// A JSON-RPC error object. Some nodes leave parts out.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Refusal {
-    /// Error code.
+    /// The error's code; 0 if the node left it out.
     #[serde(default)]
     pub code: i64,
-    /// Error message.
+    /// The error's text; empty if the node left it out.
     #[serde(default)]
     pub message: String,
     /// Additional data, if any.

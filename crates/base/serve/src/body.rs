@@ -47,7 +47,7 @@ impl BodyRoom {
     }
 }
 
-/// What one body has taken of the room; given back when it is dropped.
+/// The room that one body has taken; given back when it is dropped.
 struct RoomShare {
     room: Arc<BodyRoom>,
     taken: usize,

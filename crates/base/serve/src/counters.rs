@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Countable events.
+/// Events that the servers of this crate count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedEvent {
     /// Requests of JSON-RPC read, each of a batch.
     Requests,
     /// Requests of JSON-RPC answered with an error.
     Errors,
-    /// Accepted connections.
+    /// Connections accepted and served, those that displaced an idle one included.
     Connections,
-    /// Currently open connections.
+    /// Connections open now, WebSocket ones included.
     ConnectionsOpen,
     /// Connections closed with 503: over the limit, and none was idle.
     ConnectionsRefused,
@@ -24,7 +24,7 @@ pub enum CountedEvent {
     AcceptsFailed,
     /// WebSocket connections closed because the client did not read or did not answer.
     WebsocketsDropped,
-    /// Dashboard streams started.
+    /// Streams of dashboards opened since the start.
     Dashboards,
     /// Streams of dashboards open now.
     DashboardsOpen,

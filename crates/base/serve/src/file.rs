@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::body::plain;
 
-/// Bytes per read.
+/// Maximum bytes of a file that are read, and held, at a time.
 const PIECE: usize = 64 * 1024;
 
 /// Serves files, a few at a time.

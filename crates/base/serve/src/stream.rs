@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 
 use crate::connection_slots::ConnectionSlot;
 
-/// The wrapped socket.
+/// A connection's socket; a flush reports finished answers to the connection's slot.
 pub(crate) struct Stream {
     socket: Arc<TcpStream>,
     place: Arc<ConnectionSlot>,
@@ -151,7 +151,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Begins a request.
+    /// Begins a request, whose head has been read.
     pub fn begin(place: &ConnectionSlot, answers: &Arc<Answers>) -> Self {
         place.begin();
         Self { answers: Arc::clone(answers) }

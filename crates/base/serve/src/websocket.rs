@@ -31,7 +31,7 @@ use crate::server::Connection;
 /// How often a stalled send checks whether to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// A connection's notifications.
+/// The texts that wait to be sent to the client of a connection.
 pub trait Queue: Send + 'static {
     /// Returns the next text; `None` once the sender has given the client up. Cancel-safe: dropping the future loses
     /// nothing.
@@ -106,7 +106,7 @@ struct Call {
     answer: Option<String>,
 }
 
-/// Those of a connection.
+/// The calls under way on a connection.
 struct Calls {
     running: JoinSet<Call>,
     /// Total bytes of the requests' texts.

@@ -33,7 +33,7 @@ pub enum Mutation {
     Zero {
         /// Offset of the first byte.
         at: u64,
-        /// Number of bytes.
+        /// How many bytes become zero.
         length: u64,
     },
     /// The file ends here.

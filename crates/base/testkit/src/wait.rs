@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest rest between two looks.
 const REST_MIN: Duration = Duration::from_micros(20);
-/// The longest sleep.
 const REST_MAX: Duration = Duration::from_millis(10);
 /// A sleep is this fraction of the elapsed time: a wait takes hardly longer than the condition.
 const REST_PART: u32 = 32;

@@ -13,10 +13,10 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-/// What the layout needs to know of one tile.
+/// The properties of a tile that the layout needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seat {
-    /// Full name, `verify:1`.
+    /// The tile's name with its index, such as `verify:1`.
     pub name: String,
     /// Cost in CPU time per transaction, relative to the other tiles.
     pub weight: f64,
@@ -103,12 +103,12 @@ impl From<&str> for Blocklist {
 #[serde(from = "String", into = "String")]
 pub struct Affinity {
     text: String,
-    /// `None` for `auto`.
+    /// The parsed text; `None` for `auto`, with which the layout chooses the places.
     places: Option<ParsedAffinity>,
 }
 
 impl Default for Affinity {
-    /// The string `auto`.
+    /// The text `auto`: the layout chooses all places.
     fn default() -> Self {
         "auto".into()
     }
@@ -183,7 +183,7 @@ pub enum Mistake {
     /// A part that matches no form of the grammar.
     #[error("`{part}`: {why}")]
     Syntax {
-        /// The invalid part.
+        /// The part of the text, between two commas.
         part: String,
         /// A description of the fault.
         why: String,
@@ -199,15 +199,15 @@ pub enum Mistake {
     /// A core that does not exist or that this process may not use.
     #[error("uses core {core}, but this process may use {allowed}")]
     NoSuchCore {
-        /// The core's number.
+        /// The core that the text names.
         core: usize,
-        /// The available cores.
+        /// The cores that this process may use, as a list of ranges.
         allowed: String,
     },
     /// A core given to two tiles without the sharing form.
     #[error("gives core {core} to more than one tile; write `{core}*K` to share it")]
     Twice {
-        /// The core's number.
+        /// The core that the text names more than once.
         core: usize,
     },
     /// The blocklist leaves no core.
@@ -266,7 +266,7 @@ struct ParsedAffinity {
     places: Vec<Option<usize>>,
     /// Cores that may have several tiles.
     shared: Vec<usize>,
-    /// Invalid parts.
+    /// Parts that match no form, to be reported with the layout's other mistakes.
     mistakes: Vec<Mistake>,
 }
 

@@ -64,11 +64,11 @@ pub struct Core {
     pub pin: Option<usize>,
     /// Its tiles, in the order of the data flow.
     pub tiles: Vec<Box<dyn Runnable>>,
-    /// Wakes this core.
+    /// Wakes this core's thread when it is parked.
     pub waker: Waker,
-    /// The host's clock.
+    /// The host's clock, the same for all cores of a node.
     pub clock: Clock,
-    /// When it parks.
+    /// When the thread parks while its tiles have no work.
     pub idle: IdlePolicy,
     /// Whether it takes part in lending: while one core suffices, it runs the tiles of all that do.
     pub lends: bool,
@@ -80,14 +80,14 @@ pub struct Core {
 pub struct TilePanic {
     /// The tile's full name.
     pub tile: String,
-    /// The panic message.
+    /// The text of the panic.
     pub message: String,
 }
 
 struct Shared {
     stop: Flag,
     died: Mutex<Option<TilePanic>>,
-    /// One per core.
+    /// What the other cores see of each core, by its index.
     shared_states: Vec<CoreShared>,
     /// The core that borrows the tiles of the others.
     borrower: Option<usize>,

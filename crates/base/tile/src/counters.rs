@@ -25,7 +25,7 @@ pub enum CounterKind {
 pub struct CounterDecl {
     /// Name in snake case, units last.
     pub name: &'static str,
-    /// Counter or gauge.
+    /// Whether the value only grows, or moves both ways.
     pub kind: CounterKind,
     /// Help text, one sentence.
     pub help: &'static str,

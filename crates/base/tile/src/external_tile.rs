@@ -24,9 +24,9 @@ pub struct StageTotals {
     pub busy_ns: u64,
     /// CPU time attributed to it, in nanoseconds.
     pub cpu_ns: u64,
-    /// Items received.
+    /// Items that the stage received.
     pub came: u64,
-    /// Items passed on.
+    /// Items that the stage passed on.
     pub went: u64,
 }
 
@@ -117,9 +117,9 @@ mod tests {
     use crate::topology::{LatencySpec, Topology};
 
     crate::counters! {
-        /// Of the test.
+        /// The counters of the stage in these tests.
         pub struct OfTest {
-            /// Something.
+            /// Things that the stage has handled.
             things: Counter,
         }
     }

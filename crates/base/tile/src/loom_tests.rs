@@ -19,7 +19,7 @@ const BORROWER: usize = 1;
 /// A message from the owner to the borrower.
 #[derive(Debug)]
 enum LendMessage {
-    /// Its tiles.
+    /// The owner's tiles, for the borrower to run.
     Tiles,
     /// It keeps them: the model ends.
     Kept,

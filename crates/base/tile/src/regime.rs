@@ -4,7 +4,7 @@
 //! source  the columns of Firedancer's monitor (hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish), and
 //!         `elsewhere`: the time that a shared core gave to its other tiles
 
-/// What a tile was doing during a span of time.
+/// The occupation of a tile during a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Regime {
@@ -22,7 +22,7 @@ pub enum Regime {
     FilteredBefore,
     /// Handling frags that were dropped after looking at the payload.
     FilteredAfter,
-    /// Useful work.
+    /// Handling frags and polling with a result: the work that the tile exists for.
     Finish,
     /// The core was running other tiles.
     Elsewhere,

@@ -134,7 +134,7 @@ impl<T: Tile> Rig<T> {
         panic!("{} never becomes idle", T::NAME);
     }
 
-    /// Runs one turn.
+    /// Runs one turn; the core does not sleep after it.
     pub fn turn(&mut self) -> Activity {
         self.runner.turn(0)
     }
@@ -208,12 +208,12 @@ impl<T: Tile> Rig<T> {
         self.clock.advance(by);
     }
 
-    /// The tile's clock.
+    /// The manual clock that the tile reads: time passes only where a test advances it.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The tile's counters.
+    /// The tile's own counters, as they are now.
     pub fn count(&self) -> &T::Counters {
         self.runner.count()
     }
@@ -230,7 +230,7 @@ impl<T: Tile> Rig<T> {
         tally
     }
 
-    /// The tile itself.
+    /// The tile, to look at its state or to change it.
     pub fn tile(&mut self) -> &mut T {
         self.runner.tile()
     }
@@ -252,7 +252,7 @@ impl<T: Tile> Rig<T> {
         self.runner.backpressure()
     }
 
-    /// Stops the tile.
+    /// Stops the tile, as at the end of a node.
     pub fn stop(&mut self) {
         self.runner.stop();
     }

@@ -26,7 +26,7 @@ use crate::wake::{Neighbours, Waker};
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// Something was done.
+    /// The tile did something in this turn.
     Worked,
     /// Nothing to do, or no room for it.
     Idle,
@@ -55,15 +55,15 @@ pub struct Turn {
     pub idle_housekeeping_ns: u64,
 }
 
-/// What a tile's loop is built from.
+/// The parts that a tile's loop is built from.
 pub struct Parts {
-    /// Full name, `verify:1`.
+    /// The tile's name with its index, such as `verify:1`.
     pub name: String,
     /// Index among its kind, from 0.
     pub index: usize,
     /// How many tiles of its kind there are.
     pub peers: usize,
-    /// The host's clock.
+    /// The host's clock, the same for all tiles of a node.
     pub clock: Clock,
     /// Inputs, in the topology's order.
     pub inputs: Vec<Consumer>,
@@ -120,7 +120,7 @@ pub trait Runnable: Send {
     fn died(&mut self);
 }
 
-/// What the kernel counted for a core's thread over an interval.
+/// The kernel's counts for a core's thread over an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfThread {
     /// Number of voluntary and involuntary context switches.

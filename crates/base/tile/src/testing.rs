@@ -121,7 +121,7 @@ impl Drop for Wires {
 crate::counters! {
     /// The counters of a scripted tile.
     pub struct ScriptedCounters {
-        /// Frags taken.
+        /// Frags passed to `on_frag`, dropped ones included.
         frags: Counter,
     }
 }
@@ -129,13 +129,13 @@ crate::counters! {
 type FilterFn = Box<dyn FnMut(&FragMeta, In) -> Filter + Send>;
 type FragFn = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
-/// What a scripted tile does, and a record of what happened to it.
+/// The behaviour of a scripted tile, and a record of what happened to it.
 pub struct Script {
     /// Called by `filter`, whose answer it returns.
     pub filter: FilterFn,
     /// Called with the payload; returns true to drop the frag as filtered.
     pub on_frag: FragFn,
-    /// Called by `poll`.
+    /// Called by `poll`, whose answer it returns.
     pub on_poll: Box<dyn FnMut() -> Poll + Send>,
     /// Frags published to each output by each `on_frag`, `end_burst` and busy `poll`.
     pub publish: [usize; 3],
@@ -147,9 +147,9 @@ pub struct Script {
     pub costs: [u64; 4],
     /// The first byte of each frag taken, in order.
     pub taken: Vec<u8>,
-    /// Calls of `end_burst`.
+    /// How often `end_burst` was called.
     pub bursts: usize,
-    /// Calls of `stop`.
+    /// How often `stop` was called.
     pub stops: usize,
 }
 

@@ -32,7 +32,7 @@ pub trait Tile: Sized + Send + 'static {
     const LATENCIES: &'static [LatencyDecl] = &[];
     /// Peers to distinguish when it counts their bytes: [`bandwidth::PLACES`] for a tile that talks to peers.
     const PEERS: usize = 0;
-    /// What the tile is built from: one value per tile.
+    /// The value that a tile is built from: one per tile.
     type Config: Send;
     /// Its counters, declared with [`counters!`](crate::counters!).
     type Counters: CounterSet;
@@ -92,7 +92,7 @@ impl In {
 /// The answer of [`Tile::filter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Read it.
+    /// Read the frag's payload and pass it to [`Tile::on_frag`].
     Take,
     /// Pass over it; it is not offered again.
     Skip,
@@ -105,7 +105,7 @@ pub enum Filter {
 pub enum Poll {
     /// Something was done; call again soon.
     Busy,
-    /// Nothing to do.
+    /// There was nothing to do; the core may sleep if no tile has work.
     Idle,
 }
 
@@ -147,7 +147,7 @@ pub struct Frag<'a> {
 }
 
 impl<'a> Frag<'a> {
-    /// The payload's bytes.
+    /// The payload, at most the link's `mtu` bytes; empty if the frag has none.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -162,7 +162,7 @@ impl<'a> Frag<'a> {
         self.input
     }
 
-    /// The producer's tag.
+    /// A word that the producer chose, usually a hash to filter by.
     pub fn tag(&self) -> u64 {
         self.meta.tag
     }
@@ -184,7 +184,7 @@ pub(crate) struct OutPort {
     pub(crate) published: u64,
 }
 
-/// What a callback may use: it publishes, counts and reads the time.
+/// The outputs, counters and clock of a tile, as a callback may use them.
 pub struct Out<'a, T: Tile> {
     /// The tile's counters: plain integers, flushed by the loop.
     pub count: &'a mut T::Counters,
@@ -326,7 +326,7 @@ pub enum InitError {
     NoLink {
         /// The tile's full name.
         tile: String,
-        /// `input` or `output`.
+        /// The word `input` or `output`, for the error's text.
         direction: &'static str,
         /// Name of the link.
         link: String,
@@ -338,7 +338,7 @@ pub enum InitError {
         tile: String,
         /// Address and protocol of the socket.
         what: String,
-        /// The system's error.
+        /// Why the socket could not be opened, as the system says it.
         source: std::io::Error,
     },
     /// Any other failure, described by the tile.
@@ -364,13 +364,13 @@ fn hint(source: &std::io::Error) -> &'static str {
 /// The source of a tile's secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// The operating system.
+    /// The random numbers of the operating system, a new seed at every start.
     System,
     /// A seed, for tests.
     Seeded(u64),
 }
 
-/// The SplitMix64 generator.
+/// SplitMix64: advances the state and returns the next word.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -379,7 +379,7 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a tile may ask for while it is created.
+/// The host of a tile, which the tile asks for its links and more while it is created.
 pub struct Host<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: usize,

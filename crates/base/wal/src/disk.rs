@@ -21,7 +21,7 @@ pub trait Disk: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Where a log's files are made.
+/// The file system in which a log's files are made.
 pub trait Volume: Send + Sync {
     /// Makes a new, empty file; an error when one of that name exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>>;

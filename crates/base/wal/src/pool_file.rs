@@ -35,7 +35,7 @@ pub enum PoolFileError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: io::Error,
     },
     /// It is damaged, and not at its end alone.
@@ -61,7 +61,7 @@ pub struct PoolFile {
 /// Records that are about to be written.
 pub struct Records {
     bytes: Vec<u8>,
-    /// Where in the file.
+    /// Offset in the file at which the records begin, bytes.
     begin: u64,
 }
 
@@ -73,7 +73,7 @@ impl Records {
 }
 
 struct WriteState {
-    /// Where the records end.
+    /// The end of the records, which the next ones are appended to.
     end: Appender,
     /// Size of the file after its last rewrite, in bytes.
     kept: u64,

@@ -49,7 +49,7 @@ pub enum Step {
         file: u64,
         /// Offset of the write.
         at: u64,
-        /// The written bytes.
+        /// The bytes that the file took, perhaps fewer than it was given.
         bytes: Vec<u8>,
     },
     /// A file gets a length; new bytes are zeros.

@@ -10,7 +10,7 @@ use std::{fmt, fs};
 /// Maximum length of a Unix socket's path in bytes, without its terminating zero.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Where the application listens.
+/// Address on which the application listens for CometBFT's connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A Unix socket at this path.
@@ -122,12 +122,12 @@ impl Listener {
     }
 }
 
-/// An open connection.
+/// An open connection between CometBFT and the application.
 #[derive(Debug)]
 pub enum Stream {
     /// Over a Unix socket.
     Unix(UnixStream),
-    /// Over TCP.
+    /// Over TCP; Nagle's algorithm is off.
     Tcp(TcpStream),
 }
 

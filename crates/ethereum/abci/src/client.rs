@@ -20,7 +20,7 @@ pub struct Client {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The connection failed.
+    /// The connection failed, or a frame is invalid or too long.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The application ended it.

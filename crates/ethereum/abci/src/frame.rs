@@ -18,7 +18,7 @@ const FIRST_BYTES: u64 = 64 << 10;
 /// Why reading or writing a frame failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The connection failed.
+    /// The connection failed while a frame was read or written.
     #[error("connection: {0}")]
     Io(#[from] io::Error),
     /// More than 64 bits.

@@ -70,7 +70,7 @@ pub enum Value {
     FinalizeBlock(FinalizeBlock),
 }
 
-/// Data of [`Value::Echo`].
+/// Body of [`Value::Echo`]: a text that the answer repeats.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Echo {
     /// The message to echo.
@@ -82,10 +82,10 @@ pub struct Echo {
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Flush {}
 
-/// Data of [`Value::Info`].
+/// Body of [`Value::Info`]: the versions that CometBFT speaks, sent when it starts.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Info {
-    /// CometBFT's software version.
+    /// CometBFT's software version, like `0.38.17`.
     #[prost(string, tag = "1")]
     pub version: String,
     /// Version of the block protocol.
@@ -94,12 +94,12 @@ pub struct Info {
     /// Version of the peer protocol.
     #[prost(uint64, tag = "3")]
     pub p2p_version: u64,
-    /// Version of ABCI.
+    /// Version of ABCI that CometBFT speaks, like `2.0.0`.
     #[prost(string, tag = "4")]
     pub abci_version: String,
 }
 
-/// Data of [`Value::InitChain`].
+/// Body of [`Value::InitChain`]: the genesis, sent once, before the first block of a chain.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct InitChain {
     /// Time of the genesis.
@@ -122,7 +122,7 @@ pub struct InitChain {
     pub initial_height: i64,
 }
 
-/// Data of [`Value::Query`].
+/// Body of [`Value::Query`]: the `abci_query` of a client of CometBFT's RPC.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Query {
     /// Argument whose form depends on the path.
@@ -149,13 +149,13 @@ pub enum CheckTxType {
     Recheck = 1,
 }
 
-/// Data of [`Value::CheckTx`].
+/// Body of [`Value::CheckTx`]: a transaction that wants to enter or stay in CometBFT's mempool.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CheckTx {
-    /// The transaction's bytes.
+    /// The transaction as CometBFT carries it, which is opaque bytes to CometBFT.
     #[prost(bytes = "bytes", tag = "1")]
     pub tx: Bytes,
-    /// A [`CheckTxType`].
+    /// A [`CheckTxType`], as its number on the wire.
     #[prost(enumeration = "CheckTxType", tag = "2")]
     pub r#type: i32,
 }
@@ -168,7 +168,7 @@ pub struct Commit {}
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ListSnapshots {}
 
-/// Data of [`Value::OfferSnapshot`].
+/// Body of [`Value::OfferSnapshot`]: a peer's snapshot, offered to a node that syncs its state.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct OfferSnapshot {
     /// The snapshot that a peer offers.
@@ -179,7 +179,7 @@ pub struct OfferSnapshot {
     pub app_hash: Bytes,
 }
 
-/// Data of [`Value::LoadSnapshotChunk`].
+/// Body of [`Value::LoadSnapshotChunk`]: names the chunk that a peer wants from this node.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LoadSnapshotChunk {
     /// Height of the snapshot.
@@ -193,7 +193,7 @@ pub struct LoadSnapshotChunk {
     pub chunk: u32,
 }
 
-/// Data of [`Value::ApplySnapshotChunk`].
+/// Body of [`Value::ApplySnapshotChunk`]: a chunk of the snapshot that the application accepted.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ApplySnapshotChunk {
     /// Index of the chunk, from 0.
@@ -207,7 +207,7 @@ pub struct ApplySnapshotChunk {
     pub sender: String,
 }
 
-/// Data of [`Value::PrepareProposal`].
+/// Body of [`Value::PrepareProposal`]: the block that CometBFT would propose, for the application to change.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PrepareProposal {
     /// Limit for the answer's transactions, in bytes.
@@ -219,7 +219,7 @@ pub struct PrepareProposal {
     /// The votes of the block before.
     #[prost(message, optional, tag = "3")]
     pub local_last_commit: Option<ExtendedCommitInfo>,
-    /// Evidence against validators.
+    /// Evidence in the block, which CometBFT has verified.
     #[prost(message, repeated, tag = "4")]
     pub misbehavior: Vec<Misbehavior>,
     /// Height of the block.
@@ -236,7 +236,7 @@ pub struct PrepareProposal {
     pub proposer_address: Bytes,
 }
 
-/// Data of [`Value::ProcessProposal`].
+/// Body of [`Value::ProcessProposal`]: a proposed block, to be accepted or rejected.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ProcessProposal {
     /// Transactions of the block.
@@ -245,7 +245,7 @@ pub struct ProcessProposal {
     /// The votes of the block before.
     #[prost(message, optional, tag = "2")]
     pub proposed_last_commit: Option<CommitInfo>,
-    /// Evidence against validators.
+    /// Evidence in the block, which CometBFT has verified.
     #[prost(message, repeated, tag = "3")]
     pub misbehavior: Vec<Misbehavior>,
     /// Hash of the block.
@@ -265,7 +265,7 @@ pub struct ProcessProposal {
     pub proposer_address: Bytes,
 }
 
-/// Data of [`Value::ExtendVote`].
+/// Body of [`Value::ExtendVote`]: the block for which this node is about to precommit.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExtendVote {
     /// Hash of the block.
@@ -283,7 +283,7 @@ pub struct ExtendVote {
     /// The votes of the block before.
     #[prost(message, optional, tag = "5")]
     pub proposed_last_commit: Option<CommitInfo>,
-    /// Evidence against validators.
+    /// Evidence in the block, which CometBFT has verified.
     #[prost(message, repeated, tag = "6")]
     pub misbehavior: Vec<Misbehavior>,
     /// Hash of the validators after the block.
@@ -294,7 +294,7 @@ pub struct ExtendVote {
     pub proposer_address: Bytes,
 }
 
-/// Data of [`Value::VerifyVoteExtension`].
+/// Body of [`Value::VerifyVoteExtension`]: the extension of another validator's precommit.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct VerifyVoteExtension {
     /// Hash of the block.
@@ -306,12 +306,12 @@ pub struct VerifyVoteExtension {
     /// Height of the block.
     #[prost(int64, tag = "3")]
     pub height: i64,
-    /// The vote's extension.
+    /// Data that the validator's application attached to its vote.
     #[prost(bytes = "bytes", tag = "4")]
     pub vote_extension: Bytes,
 }
 
-/// Data of [`Value::FinalizeBlock`].
+/// Body of [`Value::FinalizeBlock`]: a decided block, to be executed.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct FinalizeBlock {
     /// Transactions of the block.
@@ -320,7 +320,7 @@ pub struct FinalizeBlock {
     /// The votes of the block before.
     #[prost(message, optional, tag = "2")]
     pub decided_last_commit: Option<CommitInfo>,
-    /// Evidence against validators.
+    /// Evidence in the block, which CometBFT has verified.
     #[prost(message, repeated, tag = "3")]
     pub misbehavior: Vec<Misbehavior>,
     /// Hash of the block.

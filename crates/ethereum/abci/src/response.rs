@@ -21,7 +21,7 @@ pub enum Value {
     /// A fatal error of the application; CometBFT stops.
     #[prost(message, tag = "1")]
     Exception(Exception),
-    /// The echoed message.
+    /// The request's text, returned unchanged.
     #[prost(message, tag = "2")]
     Echo(Echo),
     /// All earlier answers have been sent.
@@ -71,18 +71,18 @@ pub enum Value {
     FinalizeBlock(FinalizeBlock),
 }
 
-/// Data of [`Value::Exception`].
+/// Body of [`Value::Exception`]: the answer to any request that the application cannot carry out.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Exception {
-    /// The error message.
+    /// Text of the fatal error, which CometBFT logs before it stops.
     #[prost(string, tag = "1")]
     pub error: String,
 }
 
-/// Data of [`Value::Echo`].
+/// Body of [`Value::Echo`]: the text of the request.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Echo {
-    /// The echoed message.
+    /// The request's text, returned unchanged.
     #[prost(string, tag = "1")]
     pub message: String,
 }
@@ -91,7 +91,7 @@ pub struct Echo {
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Flush {}
 
-/// Data of [`Value::Info`].
+/// Body of [`Value::Info`]: the last block that the application persisted. CometBFT replays those after it.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Info {
     /// The application's name, or any other text.
@@ -111,7 +111,7 @@ pub struct Info {
     pub last_block_app_hash: Bytes,
 }
 
-/// Data of [`Value::InitChain`].
+/// Body of [`Value::InitChain`]: the state that the application made of the genesis.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct InitChain {
     /// Parameters that replace the genesis', if any.
@@ -125,10 +125,10 @@ pub struct InitChain {
     pub app_hash: Bytes,
 }
 
-/// Data of [`Value::Query`].
+/// Body of [`Value::Query`]: the value that an `abci_query` found, or why there is none.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Query {
-    /// 0 on success.
+    /// Result code: 0 on success, otherwise defined by the application.
     #[prost(uint32, tag = "1")]
     pub code: u32,
     /// Log text, not deterministic.
@@ -143,7 +143,7 @@ pub struct Query {
     /// The key that was queried.
     #[prost(bytes = "bytes", tag = "6")]
     pub key: Bytes,
-    /// The value found.
+    /// The value found at the path; empty if there is none.
     #[prost(bytes = "bytes", tag = "7")]
     pub value: Bytes,
     /// Proof of the value.
@@ -157,7 +157,7 @@ pub struct Query {
     pub codespace: String,
 }
 
-/// Data of [`Value::CheckTx`].
+/// Body of [`Value::CheckTx`]: whether the mempool may hold the transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CheckTx {
     /// 0 if the transaction may wait.
@@ -186,7 +186,7 @@ pub struct CheckTx {
     pub codespace: String,
 }
 
-/// Data of [`Value::Commit`].
+/// Body of [`Value::Commit`]: how much of the past CometBFT must keep.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Commit {
     /// CometBFT may prune blocks below this height; 0: none.
@@ -194,10 +194,10 @@ pub struct Commit {
     pub retain_height: i64,
 }
 
-/// Data of [`Value::ListSnapshots`].
+/// Body of [`Value::ListSnapshots`]: the snapshots that this node offers to its peers.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ListSnapshots {
-    /// All complete snapshots.
+    /// The complete snapshots; one in the making is not among them.
     #[prost(message, repeated, tag = "1")]
     pub snapshots: Vec<Snapshot>,
 }
@@ -210,7 +210,7 @@ pub enum Offer {
     Unknown = 0,
     /// Accept: send the chunks.
     Accept = 1,
-    /// Abort state sync.
+    /// Stop state sync altogether; no other snapshot is tried.
     Abort = 2,
     /// Reject this snapshot; try another.
     Reject = 3,
@@ -220,15 +220,15 @@ pub enum Offer {
     RejectSender = 5,
 }
 
-/// Data of [`Value::OfferSnapshot`].
+/// Body of [`Value::OfferSnapshot`]: the verdict on an offered snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct OfferSnapshot {
-    /// An [`Offer`].
+    /// An [`Offer`], as its number on the wire.
     #[prost(enumeration = "Offer", tag = "1")]
     pub result: i32,
 }
 
-/// Data of [`Value::LoadSnapshotChunk`].
+/// Body of [`Value::LoadSnapshotChunk`]: the requested chunk.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct LoadSnapshotChunk {
     /// Bytes of the chunk; empty if it does not exist.
@@ -244,20 +244,20 @@ pub enum ApplyChunkResult {
     Unknown = 0,
     /// Accepted: continue with the next chunk.
     Accept = 1,
-    /// Abort state sync.
+    /// Stop state sync altogether; no other snapshot is tried.
     Abort = 2,
     /// Fetch this chunk again.
     Retry = 3,
-    /// Restart this snapshot.
+    /// Offer this snapshot again, and apply its chunks from the first.
     RetrySnapshot = 4,
     /// Reject this snapshot; try another.
     RejectSnapshot = 5,
 }
 
-/// Data of [`Value::ApplySnapshotChunk`].
+/// Body of [`Value::ApplySnapshotChunk`]: the verdict on a chunk, and what to fetch again.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ApplySnapshotChunk {
-    /// An [`ApplyChunkResult`].
+    /// An [`ApplyChunkResult`], as its number on the wire.
     #[prost(enumeration = "ApplyChunkResult", tag = "1")]
     pub result: i32,
     /// Chunks to fetch again.
@@ -268,7 +268,7 @@ pub struct ApplySnapshotChunk {
     pub reject_senders: Vec<String>,
 }
 
-/// Data of [`Value::PrepareProposal`].
+/// Body of [`Value::PrepareProposal`]: the transactions of the block that this node proposes.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PrepareProposal {
     /// Transactions in the block's order.
@@ -288,15 +288,15 @@ pub enum Proposal {
     Reject = 2,
 }
 
-/// Data of [`Value::ProcessProposal`].
+/// Body of [`Value::ProcessProposal`]: the verdict on a proposed block.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ProcessProposal {
-    /// A [`Proposal`].
+    /// A [`Proposal`], as its number on the wire.
     #[prost(enumeration = "Proposal", tag = "1")]
     pub status: i32,
 }
 
-/// Data of [`Value::ExtendVote`].
+/// Body of [`Value::ExtendVote`]: the data that travels with this node's vote.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExtendVote {
     /// Data to attach to the vote.
@@ -310,21 +310,21 @@ pub struct ExtendVote {
 pub enum Verification {
     /// Unknown verdict: CometBFT stops.
     Unknown = 0,
-    /// Count the vote.
+    /// The extension is valid: count the vote.
     Accept = 1,
-    /// Ignore the vote.
+    /// The extension is invalid: ignore the vote.
     Reject = 2,
 }
 
-/// Data of [`Value::VerifyVoteExtension`].
+/// Body of [`Value::VerifyVoteExtension`]: the verdict on another validator's vote.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct VerifyVoteExtension {
-    /// A [`Verification`].
+    /// A [`Verification`], as its number on the wire.
     #[prost(enumeration = "Verification", tag = "1")]
     pub status: i32,
 }
 
-/// Data of [`Value::FinalizeBlock`].
+/// Body of [`Value::FinalizeBlock`]: the results of an executed block.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct FinalizeBlock {
     /// Events of the block, outside its transactions.

@@ -99,7 +99,7 @@ impl Server {
         Ok(Self { shared, address, accepting: Some(accepting) })
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The address on which it listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
     }

@@ -8,7 +8,7 @@ use prost::{Enumeration, Message, Oneof};
 /// A point in time, as in Protobuf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Message)]
 pub struct Timestamp {
-    /// Seconds since 1970.
+    /// Seconds since 1970 in UTC; negative before.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
     /// Nanoseconds within the second, below 10⁹.
@@ -19,10 +19,10 @@ pub struct Timestamp {
 /// A span of time, as in Protobuf.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Duration {
-    /// Whole seconds.
+    /// Whole seconds of the span, rounded toward zero.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// Additional nanoseconds.
+    /// Nanoseconds besides the whole seconds, below 10⁹, with the sign of the seconds.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
@@ -63,7 +63,7 @@ pub struct Validator {
     /// The first 20 bytes of SHA-256 over its key.
     #[prost(bytes = "bytes", tag = "1")]
     pub address: Bytes,
-    /// Voting power.
+    /// Voting power; a commit needs more than two thirds of the sum over all validators.
     #[prost(int64, tag = "3")]
     pub power: i64,
 }
@@ -72,7 +72,7 @@ pub struct Validator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum BlockIdFlag {
-    /// Invalid.
+    /// Protobuf's default value, which is invalid here.
     Unknown = 0,
     /// No vote was received.
     Absent = 1,
@@ -132,11 +132,11 @@ pub struct ExtendedCommitInfo {
     pub votes: Vec<ExtendedVoteInfo>,
 }
 
-/// Kinds of misbehavior.
+/// The kinds of misbehavior that CometBFT can prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum MisbehaviorType {
-    /// Unspecified.
+    /// Protobuf's default value, for evidence of no known kind.
     Unknown = 0,
     /// Voted twice in one round.
     DuplicateVote = 1,
@@ -147,7 +147,7 @@ pub enum MisbehaviorType {
 /// Evidence against a validator.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Misbehavior {
-    /// A [`MisbehaviorType`].
+    /// A [`MisbehaviorType`], as its number on the wire.
     #[prost(enumeration = "MisbehaviorType", tag = "1")]
     pub r#type: i32,
     /// The validator at fault.
@@ -192,10 +192,10 @@ pub struct Event {
 /// Result of one transaction of a block.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ExecTxResult {
-    /// 0 on success.
+    /// Result code: 0 on success, otherwise defined by the application.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// Return value.
+    /// Value that the transaction returned; a part of consensus.
     #[prost(bytes = "bytes", tag = "2")]
     pub data: Bytes,
     /// Log text, not part of consensus.
@@ -204,10 +204,10 @@ pub struct ExecTxResult {
     /// Additional text, not part of consensus.
     #[prost(string, tag = "4")]
     pub info: String,
-    /// Gas limit requested.
+    /// Gas limit that the transaction requested.
     #[prost(int64, tag = "5")]
     pub gas_wanted: i64,
-    /// Gas used.
+    /// Gas that the transaction used, in the same units.
     #[prost(int64, tag = "6")]
     pub gas_used: i64,
     /// Events of the transaction.
@@ -227,7 +227,7 @@ pub struct Snapshot {
     /// Format number, defined by the application.
     #[prost(uint32, tag = "2")]
     pub format: u32,
-    /// Number of chunks.
+    /// Number of chunks, which are numbered from 0.
     #[prost(uint32, tag = "3")]
     pub chunks: u32,
     /// Hash, equal only for equal snapshots.
@@ -296,7 +296,7 @@ pub struct ValidatorParams {
 /// The application's version, part of each block's header.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct VersionParams {
-    /// The version number.
+    /// Version of the application's rules, copied into each block's header.
     #[prost(uint64, tag = "1")]
     pub app: u64,
 }
@@ -315,7 +315,7 @@ pub struct ConsensusParams {
     /// Limits of a block.
     #[prost(message, optional, tag = "1")]
     pub block: Option<BlockParams>,
-    /// Limits on evidence.
+    /// Limits on evidence; `None` leaves them as they are.
     #[prost(message, optional, tag = "2")]
     pub evidence: Option<EvidenceParams>,
     /// Rules for validators' keys.

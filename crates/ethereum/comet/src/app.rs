@@ -43,7 +43,7 @@ pub struct Config {
     pub retain_blocks: u64,
 }
 
-/// Event counters.
+/// Counters of the application's work on blocks, since its start.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Blocks that were executed to be proposed.

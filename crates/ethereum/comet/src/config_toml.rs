@@ -39,9 +39,9 @@ fn set(file: &mut Document, section: &'static str, key: &'static str, to: Value)
 pub struct Node {
     /// The application's address: `unix:///…`.
     pub application: String,
-    /// Where its RPC listens: `tcp://host:port`.
+    /// Address on which its RPC listens: `tcp://host:port`.
     pub rpc: String,
-    /// Where it listens for peers: `tcp://host:port`.
+    /// Address on which it listens for peers: `tcp://host:port`.
     pub p2p: String,
     /// Between a block's commit and the next one's proposal, in milliseconds.
     pub pause_ms: u64,
@@ -56,7 +56,7 @@ pub struct Node {
 pub struct StateSync {
     /// Two RPCs or one twice, between commas: `http://host:port`.
     pub rpc_servers: String,
-    /// Of a block that is trusted.
+    /// Height of a block that is trusted.
     pub trust_height: u64,
     /// That block's hash, in hexadecimal.
     pub trust_hash: String,

@@ -31,7 +31,7 @@ pub enum EnvelopeError {
     /// It ends within a transaction, or a length is no varint.
     #[error("envelope: cut off at byte {0}")]
     CutOff(usize),
-    /// No transactions.
+    /// The envelope holds no transaction.
     #[error("envelope: empty")]
     Empty,
     /// More than [`TXS_MAX`] transactions.
@@ -42,7 +42,7 @@ pub enum EnvelopeError {
 /// Ethereum transactions in one of CometBFT's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A plain transaction.
+    /// One Ethereum transaction without an envelope.
     Single(Bytes),
     /// The transactions of an envelope, at least one.
     Batch(Vec<Bytes>),

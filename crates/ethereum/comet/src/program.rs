@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// The line that installs it.
 pub const INSTALL: &str = "go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21";
 
-/// It is not there.
+/// Why CometBFT's program cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// Not where it should be.
+    /// The given path is not an executable file.
     #[error("{0} is not a program; --cometbft names CometBFT's")]
     Given(PathBuf),
     /// The program is not in any of the usual places.
@@ -19,7 +19,7 @@ pub enum ProgramError {
     Nowhere,
 }
 
-/// Finds CometBFT's program.
+/// Finds CometBFT's program: the given path, or else on the `PATH` and in Go's folders of programs.
 pub fn find(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     find_in(given, |name| std::env::var_os(name))
 }

@@ -22,7 +22,7 @@ pub const CODE_HEIGHT: u32 = 2;
 /// Nothing of that name.
 pub const CODE_UNKNOWN: u32 = 3;
 
-/// Answers an `abci_query`.
+/// Answers an `abci_query` from the chain's state at the height that it names.
 pub fn answer(chain: &Chain, query: &request::Query) -> response::Query {
     let head = chain.head().number();
     let height = match u64::try_from(query.height) {

@@ -24,20 +24,20 @@ pub enum RpcError {
     /// The connection failed, or the answer is invalid.
     #[error("CometBFT's RPC at {0}")]
     Client(ClientError),
-    /// It answers with an error.
+    /// CometBFT answers the request with an error.
     #[error("CometBFT refuses {method}: {error}")]
     Refused {
-        /// The method called.
+        /// Name of the RPC method that was called.
         method: String,
-        /// CometBFT's error message.
+        /// CometBFT's error message, with its data where it has some.
         error: String,
     },
     /// The answer has an unexpected shape.
     #[error("CometBFT's answer to {method} has no {what}")]
     Shape {
-        /// The method called.
+        /// Name of the RPC method that was called.
         method: &'static str,
-        /// The missing field.
+        /// Name of the field that is missing or malformed.
         what: &'static str,
     },
 }

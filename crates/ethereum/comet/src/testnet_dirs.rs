@@ -16,10 +16,10 @@ use crate::config_toml::{Node, SettingError, StateSync};
 /// Maximum length of a Unix socket's path in bytes; a longer one is given relative to the node's folder.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// A network to be.
+/// Properties of a network that is to be made.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Number of validators.
+    /// Number of nodes that vote.
     pub validators: u16,
     /// Nodes that only follow.
     pub followers: u16,
@@ -40,14 +40,14 @@ pub struct Home {
     pub folder: PathBuf,
     /// IP address of the node.
     pub host: String,
-    /// Where its peers find it.
+    /// Address under which its peers find it.
     pub p2p_port: u16,
 }
 
 /// Why there are no homes.
 #[derive(Debug, thiserror::Error)]
 pub enum HomesError {
-    /// Not a fresh place.
+    /// The folder exists already, so a new network would overwrite it.
     #[error("{0} is there already; name another folder, or remove it")]
     Exists(PathBuf),
     /// An existing network differs from the requested one.
@@ -57,12 +57,12 @@ pub enum HomesError {
         folder: PathBuf,
         /// The property that differs.
         what: &'static str,
-        /// Of that in the folder,
+        /// Value of the property in the folder's network.
         there: u64,
-        /// and in the request.
+        /// Value of the property in the request.
         wanted: u64,
     },
-    /// More than there are addresses.
+    /// No validator, or more than a hundred nodes.
     #[error("{0} nodes; from 1 to 100 are possible")]
     Count(u32),
     /// A file cannot be read or written.
@@ -70,15 +70,15 @@ pub enum HomesError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file cannot be read or written, as the system says it.
         source: io::Error,
     },
-    /// `cometbft testnet` failed.
+    /// `cometbft testnet` failed, or could not be started.
     #[error("{program} testnet: {why}")]
     Program {
         /// Path of CometBFT's program.
         program: PathBuf,
-        /// Its error message.
+        /// Error message of the program or of the system.
         why: String,
     },
     /// CometBFT's genesis file does not parse.
@@ -86,7 +86,7 @@ pub enum HomesError {
     Genesis {
         /// Path of the genesis file.
         path: PathBuf,
-        /// The parser's error.
+        /// Position and cause of the parser's failure.
         source: serde_json::Error,
     },
     /// CometBFT's configuration cannot be edited.
@@ -95,7 +95,7 @@ pub enum HomesError {
 }
 
 impl Home {
-    /// Where the application of this node listens, as CometBFT and the application name it; both run in the folder.
+    /// Returns the address on which the application listens, as both programs name it; both run in the folder.
     pub fn application(&self) -> String {
         let path = self.folder.join("abci.sock");
         let path = if path.as_os_str().len() > SOCKET_PATH_MAX { "abci.sock".into() } else { path };
@@ -178,11 +178,11 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
 /// Properties that the user requires of a network that may exist already.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequiredProperties {
-    /// Number of validators.
+    /// Number of nodes that vote; `None` accepts any.
     pub validators: Option<u16>,
     /// Nodes that only follow.
     pub followers: Option<u16>,
-    /// EVM chain id.
+    /// Chain id of the EVM; `None` accepts any.
     pub chain_id: Option<u64>,
 }
 
@@ -190,9 +190,9 @@ pub struct RequiredProperties {
 pub struct ExistingNetwork {
     /// Those of the nodes that vote, then those of the others.
     pub homes: Vec<Home>,
-    /// Number of validators.
+    /// Number of nodes that vote.
     pub validators: usize,
-    /// EVM chain id.
+    /// Chain id of the EVM, which names the network.
     pub chain_id: u64,
 }
 

@@ -54,7 +54,6 @@ pub struct Shared {
     bell: Arc<WakeSignal>,
 }
 
-/// Wakes the thread.
 #[derive(Debug, Default)]
 struct WakeSignal {
     rung: Mutex<bool>,
@@ -82,7 +81,7 @@ pub struct Spreader {
 }
 
 impl Spreader {
-    /// Starts the thread.
+    /// Starts the thread `spread`, which submits this node's transactions to CometBFT.
     pub fn start(chain: Chain, rpc: Rpc, shared: Arc<Shared>) -> std::io::Result<Self> {
         let bell = || {
             let bell = shared.bell.clone();

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::EvmError;
 
-/// Where the words are looked for that no option gives: only this user's processes can read it.
+/// The variable with the words if no option gives them: only this user's processes can read it.
 pub const VARIABLE: &str = "HEARTH_MNEMONIC";
 
 /// The words that development chains use by custom.
@@ -26,7 +26,7 @@ const MNEMONIC: &str = "test test test test test test test test test test test j
 /// Each account's number comes after it.
 const PATH: &str = "m/44'/60'/0'/0";
 
-/// Where the words of the accounts are.
+/// The place of the accounts' words.
 #[derive(Args)]
 pub struct MnemonicOptions {
     /// The words (BIP-39) that the accounts follow from [default: `test test … junk`, which development chains share].

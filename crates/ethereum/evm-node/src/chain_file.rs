@@ -31,7 +31,7 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// Blocks kept in memory without a folder: as many as contracts can refer to.
 const RECENT_BLOCKS: u64 = 256;
 
-/// Which chain a file of blocks is of.
+/// The chain that a file of blocks is of.
 #[derive(Args)]
 pub struct ChainSource {
     /// The chain's genesis, in geth's JSON form [default: what the folder of --data-dir began with].
@@ -40,7 +40,7 @@ pub struct ChainSource {
     /// The chain's folder.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// What the accounts follow from that the folder's chain began with, where there is no --genesis.
+    /// The words of the accounts that the folder's chain began with, where there is no --genesis.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
 }
@@ -71,13 +71,13 @@ impl Execution {
     }
 }
 
-/// `hearth evm import`
+/// The options of `hearth evm import`.
 #[derive(Args)]
 pub struct EvmImport {
     /// A file of consecutive RLP blocks, as `hearth evm export` and geth write it; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain they are of.
+    /// The chain that the blocks are of.
     #[command(flatten)]
     pub chain: ChainSource,
     /// How they are executed.
@@ -85,13 +85,13 @@ pub struct EvmImport {
     pub execution: Execution,
 }
 
-/// `hearth evm verify`
+/// The options of `hearth evm verify`.
 #[derive(Args)]
 pub struct EvmVerify {
     /// A file of RLP blocks from block 1 on, or from block 0; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain they are of. The folder is not opened: it only says how its chain began.
+    /// The chain that the blocks are of. The folder is not opened: it only says how its chain began.
     #[command(flatten)]
     pub chain: ChainSource,
     /// How they are executed.
@@ -99,13 +99,13 @@ pub struct EvmVerify {
     pub execution: Execution,
 }
 
-/// `hearth evm export`
+/// The options of `hearth evm export`.
 #[derive(Args)]
 pub struct EvmExport {
     /// The file to write; an existing one is replaced as a whole.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which chain.
+    /// The folder of the chain, and its genesis.
     #[command(flatten)]
     pub chain: ChainSource,
     /// The first block.

@@ -15,7 +15,7 @@ use super::EvmError;
 /// After this long without a connection the node asks whether CometBFT is up, and again after as long.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Who decides on blocks.
+/// The consensus that decides on blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Consensus {
     /// This process alone.
@@ -83,7 +83,7 @@ impl CometOptions {
         }
     }
 
-    /// Where CometBFT connects to.
+    /// Returns the address that CometBFT connects to.
     pub fn abci(&self) -> Address {
         self.abci.clone().unwrap_or_else(|| "tcp://127.0.0.1:26658".parse().expect("an address"))
     }

@@ -39,7 +39,7 @@ use hearth_web3::Profiler;
 
 pub use stage_reporter::WEB3;
 
-/// `hearth evm`
+/// The subcommands of `hearth evm`.
 #[derive(Subcommand)]
 pub enum EvmCommand {
     /// Run an EVM chain for Ethereum's wallets and tools.
@@ -64,7 +64,7 @@ pub enum EvmCommand {
     Verify(Box<chain_file::EvmVerify>),
 }
 
-/// `hearth evm run`
+/// The options of `hearth evm run`.
 #[derive(Args)]
 pub struct EvmRun {
     /// The chain's id (EIP-155) [default: 31337, or what --genesis says].
@@ -76,7 +76,7 @@ pub struct EvmRun {
     /// The initial balance of each of these accounts, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", conflicts_with = "genesis", value_parser = ether)]
     pub balance: U256,
-    /// What the accounts follow from.
+    /// The words from which the accounts follow.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
     /// Seconds between blocks, or `instant`: a block as soon as there is a transaction [default: instant].
@@ -99,7 +99,7 @@ pub struct EvmRun {
     /// A genesis names its forks itself, and a file of --state has the newest rules, so neither goes with --hardfork.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["genesis", "state"], value_parser = hardfork)]
     pub hardfork: Option<SpecId>,
-    /// What contracts and transactions may be larger than on Ethereum.
+    /// The limits of code and gas that may be above Ethereum's.
     #[command(flatten)]
     pub limits: limits::LimitOptions,
     /// Begin with the accounts and outputs of this file if it exists, and write them to it at the end.
@@ -175,7 +175,7 @@ pub struct EvmRun {
     /// or slot in a large state about 1 KB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub history_mib: Option<u32>,
-    /// Who decides on blocks.
+    /// The consensus that decides on blocks.
     #[command(flatten)]
     pub comet: comet::CometOptions,
     /// Log a line for each block, with the times of its parts.
@@ -240,7 +240,7 @@ pub enum EvmError {
     Abci {
         /// The address to listen on.
         address: String,
-        /// The system's error.
+        /// Why the address cannot be listened on, as the operating system says it.
         source: std::io::Error,
     },
     /// The folder of snapshots.
@@ -248,10 +248,10 @@ pub enum EvmError {
     Snapshots {
         /// Folder of the snapshots.
         path: PathBuf,
-        /// The system's error.
+        /// Why the folder cannot be used, as the operating system says it.
         source: std::io::Error,
     },
-    /// CometBFT's RPC failed.
+    /// The RPC of CometBFT failed.
     #[error(transparent)]
     CometRpc(#[from] CometError),
     /// CometBFT's program was not found.
@@ -265,7 +265,7 @@ pub enum EvmError {
     Start {
         /// The program to start.
         what: String,
-        /// The system's error.
+        /// Why the program did not start, as the operating system says it.
         source: std::io::Error,
     },
     /// No free port was found.

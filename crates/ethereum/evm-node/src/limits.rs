@@ -6,7 +6,7 @@
 use clap::Args;
 use hearth_evm::limits::TxLimits;
 
-/// What contracts and transactions may be larger than on Ethereum.
+/// The limits of code and gas that may be above Ethereum's.
 #[derive(Args, Clone, Copy, Default)]
 pub struct LimitOptions {
     /// Maximum bytes of a contract's code; its init code may have twice as many [default: 24576, EIP-170].

@@ -249,7 +249,7 @@ fn workspace_name(address: SocketAddr) -> String {
     }
 }
 
-/// Where `hearth monitor` and the dashboard find this node. Without, the chain runs anyway.
+/// Starts the report that `hearth monitor` and the dashboard read. Where it cannot start, the chain runs anyway.
 fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option<Stages> {
     let path = workspace_path(Path::new(WORKSPACE_FOLDER), name);
     match Stages::start(&path, name, sources) {

@@ -32,7 +32,7 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// and a process must exit within this time after it is asked to.
 const STOP_WITHIN: Duration = Duration::from_secs(4);
 
-/// `hearth evm testnet`
+/// The options of `hearth evm testnet`.
 #[derive(Args)]
 pub struct EvmTestnet {
     /// Number of validators [default: 4, or those of the existing network].
@@ -62,7 +62,7 @@ pub struct EvmTestnet {
     /// The initial balance of each of these accounts, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
     pub balance: U256,
-    /// What the accounts follow from.
+    /// The words from which the accounts follow.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
     /// In a new network, start followers from a snapshot of the others, not from the first block.

@@ -29,7 +29,7 @@ pub const SIZE_MAX: u64 = (10 << 20) - (2 << 20);
 /// A block and what its transactions did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The header.
+    /// The consensus header, which commits to the transactions, receipts, ommers and withdrawals.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
@@ -43,10 +43,10 @@ pub struct Block {
     pub withdrawals: Vec<Withdrawal>,
 }
 
-/// What an included transaction did, as its block commits to it, and what readers ask for besides.
+/// The effects of an included transaction: those that its block commits to, and others that clients ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The transaction's type.
+    /// The transaction's EIP-2718 type; the receipt's encoding begins with it unless it is legacy.
     pub tx_type: TxType,
     /// Whether it took effect; else it only paid.
     pub status: bool,
@@ -67,7 +67,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Of a transaction that used `gas_used` after others that used `gas_before`, in a block of that base fee.
+    /// The receipt of a transaction that used `gas_used` after others used `gas_before`, in a block of that base fee.
     pub fn new(tx: &Tx, status: bool, gas_used: u64, logs: Vec<Log>, gas_before: u64, base_fee: u64) -> Self {
         let mut receipt = Self::without_bloom(tx, status, gas_used, logs, gas_before, base_fee);
         add_blooms(std::slice::from_mut(&mut receipt));
@@ -133,7 +133,7 @@ pub struct Body {
     pub txs: Vec<SharedTx>,
     /// One receipt for each transaction.
     pub receipts: Vec<Receipt>,
-    /// The withdrawals.
+    /// The withdrawals; none before Shanghai.
     pub withdrawals: Vec<Withdrawal>,
 }
 
@@ -190,12 +190,12 @@ pub(crate) fn transactions_root(txs: &[SharedTx]) -> B256 {
     ordered_root(txs, |tx, out| out.extend_from_slice(&tx.raw))
 }
 
-/// What of a header follows from the body alone, and costs most.
+/// The header's fields that follow from the body alone, and cost the most to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
-    /// Of the trie of transactions.
+    /// The root of the trie of transactions.
     pub transactions: B256,
-    /// Of the trie of receipts.
+    /// The root of the trie of receipts.
     pub receipts: B256,
     /// The bloom of all logs.
     pub bloom: Bloom,

@@ -22,7 +22,7 @@ pub fn account(seed: u8) -> Address {
     Address::from(signer(seed).address())
 }
 
-/// What [`rich`] accounts hold: ten thousand coins.
+/// Returns the balance of [`rich`] accounts: ten thousand coins.
 pub fn riches() -> U256 {
     U256::from(10u128.pow(22))
 }

@@ -36,7 +36,7 @@ pub const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// The block gas limit where the genesis names none, as geth has it.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
-/// An invalid genesis.
+/// Why a genesis is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
     /// Not JSON, or not of the genesis' form.
@@ -70,7 +70,7 @@ pub enum GenesisError {
          the code that the EIP gives, or let pragueTime come after the transaction that creates it"
     )]
     NoSystemContract {
-        /// The expected address.
+        /// The address that the EIP assigns to the contract.
         contract: Address,
         /// The EIP that requires it.
         eip: &'static str,
@@ -95,7 +95,7 @@ pub struct Genesis {
     pub forks: Forks,
     /// How many blobs blocks may hold, by fork.
     pub blobs: BlobSchedule,
-    /// What these rules leave to the chain.
+    /// The limits that the forks' rules leave to the chain.
     pub limits: TxLimits,
     /// The contract whose logs are deposits from Prague on (EIP-6110). The default is that of Ethereum's mainnet,
     /// 0x00000000219ab540356cBB839Cbe05303d7705Fa.
@@ -110,13 +110,13 @@ pub struct Genesis {
     pub timestamp: u64,
     /// Block zero's extra data.
     pub extra_data: Bytes,
-    /// Block zero's beneficiary.
+    /// Block zero's fee recipient: the header's `beneficiary`.
     pub coinbase: Address,
-    /// Block zero's difficulty.
+    /// Block zero's difficulty; under proof of work, block 1's is computed from it.
     pub difficulty: U256,
     /// Block zero's mix hash.
     pub mix_hash: B256,
-    /// Block zero's nonce.
+    /// Block zero's nonce: the header's 8 bytes, as a big-endian number.
     pub nonce: u64,
     /// Block zero's parent: zero but in tests of consensus.
     pub parent_hash: B256,
@@ -267,7 +267,7 @@ impl Genesis {
         self.forks.spec(number, timestamp)
     }
 
-    /// What bounds the blobs of the block of this height and time.
+    /// Returns the bounds on the blobs of the block of this height and time.
     pub fn blob_params(&self, number: u64, timestamp: u64) -> BlobParams {
         self.blobs.params(self.spec(number, timestamp), timestamp)
     }

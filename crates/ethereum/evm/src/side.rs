@@ -29,7 +29,7 @@ use crate::tx::SharedTx;
 /// The most bytes of the side ledger's transactions in a block.
 pub const BLOCK_BYTES_MAX: usize = 4 << 20;
 
-/// What goes wrong in a side ledger: an error of its own.
+/// An error of a side ledger's own.
 pub type SideError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A set, item by item, in the form that [`SideSet::add`] takes.
@@ -38,7 +38,7 @@ pub type SideItems = Box<dyn Iterator<Item = Result<Bytes, SideError>> + Send>;
 /// A transaction of the side ledger with verified signatures.
 #[derive(Clone, Debug)]
 pub struct SideTx {
-    /// Its id.
+    /// The id that its ledger gives it.
     pub id: B256,
     /// Its bytes as received.
     pub raw: Bytes,
@@ -52,7 +52,7 @@ pub enum SideRefusal {
     /// It is no transaction of that ledger, or its signatures are wrong.
     #[error("{0}")]
     Malformed(String),
-    /// That ledger's pool does not take it.
+    /// The pool of that ledger does not take it.
     #[error("{0}")]
     Pool(String),
     /// The pool took it, but it would not outlive this program.
@@ -68,7 +68,7 @@ pub struct SideStart<'a> {
     pub chain_id: u64,
     /// The items of block zero's set; none if it is empty.
     pub items: &'a [Bytes],
-    /// What stands for that set.
+    /// The commitment to the set of these items.
     pub items_commitment: B256,
     /// The chain's newest block.
     pub head: &'a Block,
@@ -124,7 +124,7 @@ pub trait SideLedger: Any + Send + Sync {
     /// Whether a transaction waits for a block.
     fn waits(&self, id: &B256) -> bool;
 
-    /// What waits for a block, as much as one of `bytes_max` bytes may hold. It stays in the pool.
+    /// Returns the waiting transactions that fit in a block of `bytes_max` bytes. They stay in the pool.
     fn best(&self, bytes_max: usize) -> Vec<SideTx>;
 
     /// Executes the transactions that a block begins with, under these rules, over the newest set.
@@ -136,7 +136,7 @@ pub trait SideLedger: Any + Send + Sync {
     /// The set is invalid.
     fn begin_with(&self, items: &[Bytes]) -> Result<Box<dyn SideBlock>, SideError>;
 
-    /// What stands for the set now.
+    /// Returns the commitment to the set as it is now.
     fn commitment(&self) -> B256;
 
     /// Whether nothing has ever happened here.
@@ -175,7 +175,7 @@ pub trait SideLedger: Any + Send + Sync {
     /// The file system's.
     fn keep_pool(&self) -> Result<(), SideError>;
 
-    /// What brings all that is committed to disk, from any thread.
+    /// Returns a function that brings all that is committed to disk, from any thread.
     fn syncer(&self) -> Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 }
 
@@ -218,7 +218,7 @@ pub trait SideSet: Send {
     /// Adds the next item; says whether it can be there.
     fn add(&mut self, item: &[u8]) -> bool;
 
-    /// What stands for the set so far.
+    /// Returns the commitment to the set so far.
     fn commitment(&self) -> B256;
 
     /// Replaces the ledger's set with this one, as the set after `block`, whose header commits to it. The old set is

@@ -46,11 +46,11 @@ pub type TypedTransaction = EthereumTypedTransaction<TxEip4844>;
 /// A transaction with its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tx {
-    /// The EIP-2718 encoding.
+    /// The EIP-2718 encoding as in a block: without a sidecar.
     pub raw: Bytes,
-    /// The decoded transaction.
+    /// The decoded transaction with its signature.
     pub envelope: TxEnvelope,
-    /// Keccak-256 of `raw`.
+    /// Keccak-256 of `raw`: the hash by which clients name the transaction.
     pub hash: B256,
     /// The address that signed it.
     pub sender: Address,
@@ -58,7 +58,7 @@ pub struct Tx {
     pub authorities: Vec<Option<Address>>,
 }
 
-/// A shared transaction.
+/// A transaction that the pool, blocks and threads share without copying it.
 pub type SharedTx = Arc<Tx>;
 
 impl Tx {
@@ -76,7 +76,7 @@ impl Tx {
         Self { raw, envelope, hash, sender, authorities }
     }
 
-    /// Signs a transaction.
+    /// Creates a transaction that `signer` signs, with its address as the sender.
     pub fn signed(transaction: TypedTransaction, signer: &Signer) -> Self {
         let signature = signer.sign(&transaction.signature_hash().0);
         let (r, s) = (U256::from_be_bytes(signature.r), U256::from_be_bytes(signature.s));
@@ -123,7 +123,7 @@ pub enum TxError {
     ChainId {
         /// The transaction's chain id.
         have: u64,
-        /// This chain's id.
+        /// The chain id (EIP-155) of this chain.
         want: u64,
     },
     /// The signature is invalid.
@@ -134,13 +134,13 @@ pub enum TxError {
     IntrinsicGas {
         /// The transaction's gas limit.
         gas: u64,
-        /// The minimum.
+        /// The least gas of a transaction with so many authorizations.
         needed: u64,
     },
     /// More gas than a transaction with an authorization list may have here, under whatever fork (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     GasLimitTooHigh {
-        /// The maximum.
+        /// The most gas of a transaction with authorizations.
         cap: u64,
         /// The transaction's gas limit.
         gas: u64,
@@ -355,7 +355,7 @@ fn encode_for_signing(envelope: &TxEnvelope, out: &mut Vec<u8>) {
 #[derive(Default)]
 struct Messages {
     bytes: Vec<u8>,
-    /// Where each message ends in `bytes`.
+    /// The end of each message in `bytes`.
     ends: Vec<usize>,
     /// Items whose hashes are not computed yet.
     items: Vec<RecoverItem>,
@@ -399,7 +399,7 @@ impl Messages {
     }
 }
 
-/// What revm needs to know of a transaction.
+/// Converts a transaction to revm's form.
 pub fn to_tx_env(tx: &Tx) -> revm::context::TxEnv {
     let envelope = &tx.envelope;
     let authorization_list = authorization_list(envelope).iter().zip(&tx.authorities);

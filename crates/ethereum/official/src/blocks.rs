@@ -24,7 +24,7 @@ use crate::{accounts, forks, hex};
 /// Threads of the parallel path.
 const THREADS: usize = 2;
 
-/// Runs a case.
+/// Imports the blocks of a case; returns its fork, no further name, and the ending.
 pub fn run(case: &Value) -> Vec<(String, String, Ending)> {
     let network = case.get("network").and_then(Value::as_str).unwrap_or_default();
     let ending = match genesis(network, case) {
@@ -96,7 +96,7 @@ enum BlockError {
 struct CaseChain {
     genesis: Genesis,
     chain: Chain,
-    /// What its newest block changed; nothing where that is block 0.
+    /// The changes by its newest block; nothing where that is block 0.
     changes: Option<Arc<Changes>>,
     /// Blocks taken so far, by hash.
     given: HashMap<B256, GivenBlock>,

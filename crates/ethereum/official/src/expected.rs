@@ -6,13 +6,13 @@
 /// A line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedFailure {
-    /// The cause's name.
+    /// The name of a cause that the list defines.
     pub cause: &'static str,
     /// A part of the names of the cases.
     pub part: &'static str,
 }
 
-/// The list.
+/// The expected failures and their causes.
 #[derive(Debug, Default)]
 pub struct ExpectedFailures {
     /// Names and words of the causes.
@@ -27,7 +27,7 @@ impl ExpectedFailures {
         Self::of(include_str!("expected.txt"))
     }
 
-    /// Reads a list.
+    /// Parses a list; each line must name a cause that the list defines.
     fn of(text: &'static str) -> Result<Self, String> {
         let mut expected = Self::default();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {

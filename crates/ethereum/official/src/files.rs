@@ -14,22 +14,22 @@ use serde_json::Value;
 /// Folders of the repositories that hold other things than cases.
 const OTHERS: [&str; 5] = ["execution-apis", ".git", "src", ".meta", "ABITests"];
 
-/// A suite.
+/// A kind of tests, known by the form of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suite {
     /// Chains of blocks; with forks that begin on the way, transition tests.
     Blocks,
     /// One transaction in one state.
     State,
-    /// Bytes of transactions.
+    /// Encoded transactions, to be decoded or refused.
     Transactions,
-    /// Bytes of RLP.
+    /// Encodings in RLP, valid or invalid.
     Rlp,
-    /// Tries.
+    /// Keys and values of a trie, and its root.
     Trie(Keys),
     /// Recorded requests and answers.
     Rpc,
-    /// What is none of these.
+    /// A file of no other kind.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub enum Keys {
 }
 
 impl Suite {
-    /// Its name.
+    /// Returns the name that the score shows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blocks => "blockchain",

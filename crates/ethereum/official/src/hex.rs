@@ -39,7 +39,7 @@ pub fn word(text: &str) -> Result<B256, String> {
     Ok(B256::from(number(text)?.to_be_bytes::<32>()))
 }
 
-/// An address.
+/// An address: 20 bytes in hexadecimal.
 pub fn address(text: &str) -> Result<Address, String> {
     let bytes = bytes(text)?;
     if bytes.len() == Address::len_bytes() {

@@ -46,7 +46,7 @@ Runs the tests below DIR: state, blockchain, transaction, RLP and trie tests of 
 the recorded RPC tests of its execution API.
 --page FILE writes the score there as a page.";
 
-/// What the score calls the forks of the execution API's chain.
+/// The score's name for the forks of the execution API's chain.
 const OF_ITS_CHAIN: &str = "HomesteadToBPO2";
 /// Cases that are shown one by one before only their number is.
 const SHOWN: usize = 100;

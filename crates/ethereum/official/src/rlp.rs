@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::hex;
 use crate::score::Ending;
 
-/// Runs a case.
+/// Decodes the bytes of a case, or encodes its value and compares.
 pub fn run(case: &Value) -> Ending {
     check(case).into()
 }

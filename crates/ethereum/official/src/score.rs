@@ -13,7 +13,7 @@ use crate::files::Suite;
 pub enum Ending {
     /// As the test says, on every path.
     Passed,
-    /// Otherwise: how.
+    /// Not as the test says; the difference in words.
     Failed(String),
     /// It was not run: why.
     Unrun(&'static str),
@@ -28,13 +28,13 @@ impl From<Result<(), String>> for Ending {
 /// A row of the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Cases that passed.
+    /// Number of cases that passed.
     pub passed: usize,
-    /// That failed, as expected.
+    /// Number of cases that failed as expected.
     pub expected: usize,
-    /// That failed otherwise.
+    /// Number of cases that failed unexpectedly.
     pub failed: usize,
-    /// That were not run.
+    /// Number of cases that were not run.
     pub unrun: usize,
 }
 
@@ -48,7 +48,7 @@ impl Row {
     }
 }
 
-/// The score.
+/// The score of a run, and the failures that were not expected.
 #[derive(Debug, Default)]
 pub struct Score {
     /// By suite and fork; the fork is empty where a suite has none.
@@ -60,12 +60,12 @@ pub struct Score {
     /// Lines of the list that a case was meant by.
     met: BTreeSet<usize>,
     failures: Vec<String>,
-    /// What of the list no case bears out any more; known at the end.
+    /// Parts of the list that no case bears out any more; known at the end.
     stale: Vec<String>,
 }
 
 impl Score {
-    /// Counts a case.
+    /// Counts a case by its ending and the list of expected failures.
     pub fn add(&mut self, suite: Suite, fork: &str, name: &str, ending: Ending, expected: &ExpectedFailures) {
         let row = self.rows.entry((suite.name(), fork.to_owned())).or_default();
         let line = expected.line_of(name);
@@ -100,7 +100,7 @@ impl Score {
             .collect();
     }
 
-    /// What is not as expected, a line each.
+    /// Returns the deviations from the expected, a line each.
     pub fn wrong(&self) -> Vec<&str> {
         self.failures.iter().chain(&self.stale).map(String::as_str).collect()
     }

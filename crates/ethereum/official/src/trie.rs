@@ -11,7 +11,7 @@ use crate::files::Keys;
 use crate::hex;
 use crate::score::Ending;
 
-/// Runs a case.
+/// Computes the root of a case's trie, and compares it with the wanted one.
 pub fn run(keys: Keys, case: &Value) -> Ending {
     match keys {
         Keys::Hashed => hashed(case).into(),

@@ -11,7 +11,7 @@ use crate::codec::{Reader, Writer};
 /// The longest code of an asset, in bytes.
 pub const CODE_MAX: usize = 16;
 
-/// Which asset: all zeros for the native one.
+/// An asset's id: all zeros for the native one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct AssetId(pub B256);
 

@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.fixed().map(u64::from_le_bytes)
     }
 
-    /// The unread rest.
+    /// Returns the bytes that are not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -42,7 +42,7 @@ impl Default for PoolConfig {
 /// Why a transaction may not enter the pool.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum PoolError {
-    /// It already waits.
+    /// It waits in the pool already.
     #[error("already known")]
     Known,
     /// It is in a block.

@@ -30,7 +30,7 @@ use hearth_crypto::keccak::keccak256;
 use crate::address::OwnerKey;
 use crate::amount::{CROSSING_MAX, GWEI_PER_UNIT, WEI_PER_UNIT};
 
-/// Where the contract is: "prism" in ASCII, at the end of zeros.
+/// The address of the contract: "prism" in ASCII, at the end of zeros.
 pub const ADDRESS: Address = address!("000000000000000000000000000000707269736d");
 
 /// Revert message of the contract.

@@ -65,7 +65,7 @@ pub struct Effects {
     pub withdrawal: Option<(Address, u64)>,
 }
 
-/// Where a transaction's inputs and assets are looked up.
+/// The source of a transaction's inputs and assets.
 pub trait Lookup {
     /// The unspent output of that name.
     fn output(&self, at: &OutPoint) -> Option<Output>;

@@ -34,7 +34,7 @@ pub struct Node {
 pub struct Balance {
     /// `native`, or an id.
     pub asset: String,
-    /// Balance in units.
+    /// The balance, in the smallest units of the asset.
     pub amount: U256,
     /// Number of outputs that hold it.
     pub outputs: U64,

@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use clap::{Args, Subcommand};
 use hearth_utxo::OwnerKey;
 
-/// `hearth wallet`
+/// The subcommands of `hearth wallet`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Create a key, and print its address.
@@ -31,7 +31,7 @@ pub enum Command {
         /// The key's file.
         #[arg(long, value_name = "KEY", conflicts_with = "address")]
         key: Option<PathBuf>,
-        /// The node.
+        /// The node that is asked.
         #[command(flatten)]
         node: Node,
     },
@@ -48,7 +48,7 @@ pub enum Command {
         /// A public text, at most 256 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         memo: String,
-        /// Who pays.
+        /// The key that pays, and the node.
         #[command(flatten)]
         payer: Payer,
     },
@@ -64,7 +64,7 @@ pub enum Command {
         /// Allow more of the new asset to be issued later.
         #[arg(long)]
         open: bool,
-        /// Who issues it, and pays the fee.
+        /// The key that issues it and pays the fee, and the node.
         #[command(flatten)]
         payer: Payer,
     },
@@ -84,13 +84,13 @@ pub enum Command {
         /// A file with the key of the sending EVM account, 64 hexadecimal digits.
         #[arg(long, value_name = "FILE")]
         evm_key: Option<PathBuf>,
-        /// Whose outputs.
+        /// The key whose outputs are spent, and the node.
         #[command(flatten)]
         payer: Payer,
     },
 }
 
-/// Which node.
+/// The node that a command talks to.
 #[derive(Args)]
 pub struct Node {
     /// The node's JSON-RPC.
@@ -99,13 +99,13 @@ pub struct Node {
     pub url: String,
 }
 
-/// Who spends.
+/// The key that spends, and the node to send to.
 #[derive(Args)]
 pub struct Payer {
     /// The key's file, as `hearth wallet new` writes it.
     #[arg(long, value_name = "KEY")]
     pub key: PathBuf,
-    /// The node.
+    /// The node to send to.
     #[command(flatten)]
     pub node: Node,
     /// Do not wait until the transaction is in a block.

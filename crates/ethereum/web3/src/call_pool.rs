@@ -57,7 +57,7 @@ impl Deadline {
 /// The future answer of a heavy call.
 pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-/// What a heavy call does; it returns whether it failed.
+/// The work of a heavy call; it returns whether it failed.
 type Work = Box<dyn FnOnce(Deadline) -> bool + Send>;
 
 /// Limits how many heavy calls run and wait.

@@ -88,7 +88,7 @@ pub struct Limits {
     pub patience: Duration,
     /// Calls, estimates, traces and log queries that run at once; the others wait.
     pub heavy_at_once: usize,
-    /// Of those, how many may wait; one more is refused.
+    /// How many of the others may wait; one more is refused.
     pub heavy_waiting: usize,
     /// How long such a call may take, the wait included.
     pub heavy_time: Duration,

@@ -30,11 +30,11 @@ pub enum Blocks {
         /// If missing, the newest.
         to: Option<BlockId>,
     },
-    /// One block.
+    /// The block of this hash.
     Hash(B256),
 }
 
-/// A log filter.
+/// The blocks, addresses and topics that a log must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Criteria {
     /// The blocks to search.

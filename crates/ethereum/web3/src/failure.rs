@@ -86,7 +86,7 @@ impl Failure {
         Self::invalid_params(format!("invalid argument {index}: {why}"))
     }
 
-    /// The node failed.
+    /// The node itself failed: the JSON-RPC code for internal errors.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(INTERNAL_ERROR, message.to_string())
     }

@@ -53,23 +53,23 @@ struct Filter {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What has changed for a filter.
+/// The changes for a filter.
 #[derive(Clone, Debug)]
 pub enum Changes {
     /// Blocks of a range.
     Blocks {
-        /// The first number.
+        /// The number of the first block.
         from: u64,
-        /// The one after the last.
+        /// The number after that of the last block.
         to: u64,
     },
     /// Logs of a range of blocks.
     Logs {
-        /// The filter's criteria.
+        /// The criteria of the filter, which the logs must match.
         criteria: Criteria,
-        /// The first block.
+        /// The number of the first block.
         from: u64,
-        /// The one after the last.
+        /// The number after that of the last block.
         to: u64,
     },
     /// Transactions that came into the pool.
@@ -80,7 +80,7 @@ pub enum Changes {
 pub struct Delivery<'a> {
     filters: &'a Filters,
     id: U256,
-    /// What has changed.
+    /// The changes since the last delivery.
     pub changes: Changes,
     delivered: bool,
     _turn: OwnedMutexGuard<()>,
@@ -108,7 +108,7 @@ impl Drop for Delivery<'_> {
     }
 }
 
-/// All installed filters.
+/// The installed filters of all clients.
 pub struct Filters {
     filters: Mutex<HashMap<U256, Filter>>,
     limits: Limits,

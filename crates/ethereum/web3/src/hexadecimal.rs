@@ -88,7 +88,7 @@ fn wide(digits: &str) -> Result<U256, HexError> {
     U256::from_str_radix(digits, 16).map_err(|_| HexError::Digit)
 }
 
-/// Parses bytes.
+/// Parses bytes: an even number of digits behind `0x`.
 pub fn data(text: &str) -> Result<Vec<u8>, HexError> {
     let digits = digits(text)?;
     if !digits.len().is_multiple_of(2) {

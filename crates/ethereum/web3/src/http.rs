@@ -29,7 +29,7 @@ const DISCARDED_MAX: usize = 16 * 1024 * 1024;
 /// The path of the beacon API at which a consensus client serves a block's blobs.
 const BLOBS: &str = "/eth/v1/beacon/blobs/";
 
-/// Answers one request.
+/// Answers an HTTP request: JSON-RPC, a WebSocket's upgrade, metrics, blobs, or a page of the dashboard.
 pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Request<Body>) -> Response<Body> {
     if let Err(why) = cors::admits(request.headers(), &api.config.hosts, &api.config.origins) {
         count(&api.counters.pages_refused);

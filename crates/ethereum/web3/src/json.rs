@@ -70,7 +70,7 @@ pub fn object(build: impl FnOnce(&mut Object<'_>)) -> String {
     out
 }
 
-/// Appends an object.
+/// Appends an object with the fields that `build` adds.
 pub fn push_object(out: &mut String, build: impl FnOnce(&mut Object<'_>)) {
     out.push('{');
     let mut object = Object { out, empty: true };
@@ -85,7 +85,7 @@ pub fn array<T>(items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String
     out
 }
 
-/// Appends an array.
+/// Appends an array, with `push` for each item.
 pub fn push_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut push: impl FnMut(&mut String, T)) {
     out.push('[');
     for (index, item) in items.into_iter().enumerate() {
@@ -120,7 +120,7 @@ impl Object<'_> {
         self.name(name).push_str(json);
     }
 
-    /// Adds a number.
+    /// Adds a number in hexadecimal behind `0x`, without leading zeros.
     pub fn quantity(&mut self, name: &str, number: u64) {
         push_quantity(self.name(name), number);
     }
@@ -130,7 +130,7 @@ impl Object<'_> {
         push_quantity_256(self.name(name), number);
     }
 
-    /// Adds bytes.
+    /// Adds bytes in hexadecimal behind `0x`, two digits each.
     pub fn data(&mut self, name: &str, bytes: &[u8]) {
         push_data(self.name(name), bytes);
     }
@@ -143,7 +143,7 @@ impl Object<'_> {
         }
     }
 
-    /// Adds a text.
+    /// Adds a string, and escapes it.
     pub fn text(&mut self, name: &str, text: &str) {
         push_text(self.name(name), text);
     }
@@ -154,12 +154,12 @@ impl Object<'_> {
         write!(self.name(name), "{number}").expect("a string takes all");
     }
 
-    /// Adds a boolean.
+    /// Adds `true` or `false`.
     pub fn flag(&mut self, name: &str, flag: bool) {
         self.raw(name, if flag { "true" } else { "false" });
     }
 
-    /// Adds null.
+    /// Adds a field whose value is `null`.
     pub fn null(&mut self, name: &str) {
         self.raw(name, "null");
     }
@@ -169,7 +169,7 @@ impl Object<'_> {
         push_object(self.name(name), build);
     }
 
-    /// Adds an array.
+    /// Adds an array, with `push` for each item.
     pub fn array<T>(&mut self, name: &str, items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String, T)) {
         push_array(self.name(name), items, push);
     }

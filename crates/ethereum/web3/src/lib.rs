@@ -45,5 +45,5 @@ pub use error::ServeError;
 pub use profiler::{Instruments, PROFILE_SECONDS_MAX, ProfileFormat, ProfileSpan, Profiler};
 pub use server::{Server, serve, serve_on};
 
-/// This program's version.
+/// The version of this program, as `web3_clientVersion` says it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

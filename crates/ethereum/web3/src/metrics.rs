@@ -22,11 +22,11 @@ const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
     ("evm_commit", |times| times.evm_commit_us),
 ];
 
-/// A declared metric.
+/// A metric as the metrics page declares it.
 pub struct MetricDeclaration {
-    /// The metric's name.
+    /// The full name, such as `hearth_evm_blocks_total`.
     pub name: String,
-    /// `counter` or `gauge`.
+    /// The type: `counter` or `gauge`.
     pub kind: String,
     /// The help text, one sentence.
     pub help: String,
@@ -61,7 +61,7 @@ pub fn declared() -> Vec<MetricDeclaration> {
     declared
 }
 
-/// Formats all metrics.
+/// Formats all metrics as Prometheus reads them.
 pub fn text(chain: &Metrics, web3: &Counters) -> String {
     let mut page = Page::default();
     of_blocks(&mut page, chain);

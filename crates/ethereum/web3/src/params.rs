@@ -230,15 +230,15 @@ impl Param for StorageKey {
 /// The block that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockId {
-    /// The newest block.
+    /// The newest block (`latest`).
     Latest,
     /// The next block, executed on demand.
     Pending,
-    /// The genesis block.
+    /// The genesis block (`earliest`).
     Earliest,
     /// The newest block that is on disk; of a chain in memory, the newest block.
     Safe,
-    /// As [`BlockId::Safe`].
+    /// The same block as [`BlockId::Safe`].
     Finalized,
     /// A block by its number.
     Number(u64),

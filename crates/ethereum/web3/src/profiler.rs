@@ -19,7 +19,7 @@ pub struct Instruments {
 }
 
 impl Default for Instruments {
-    /// Without any instrument.
+    /// Neither a view for the dashboard nor a profiler.
     fn default() -> Self {
         Self { look_at: Err("nothing looks at this node"), profiler: None }
     }
@@ -51,9 +51,9 @@ pub enum ProfileSpan {
 /// The format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileFormat {
-    /// Only its figures.
+    /// Only the figures: no stacks and no graph.
     Summary,
-    /// A flame graph.
+    /// A flame graph as an SVG picture.
     Svg,
     /// One line per stack.
     Folded,

@@ -84,7 +84,7 @@ impl Server {
         self.address
     }
 
-    /// Returns the counters.
+    /// Returns the server's counters, which it keeps updating.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.api.counters)
     }

@@ -41,16 +41,16 @@ pub enum Event {
     Pending(u64, Vec<(B256, Option<SharedTx>)>),
 }
 
-/// What a subscription is for.
+/// The subject of a subscription.
 #[derive(Clone, Debug)]
 pub enum Watch {
-    /// New block headers.
+    /// The headers of new blocks.
     Heads,
     /// Logs that match these criteria.
     Logs(Arc<Criteria>),
     /// Transactions that enter the pool: hashes, or whole ones.
     Pending {
-        /// Whole transactions.
+        /// Whether the subscriber gets whole transactions instead of hashes.
         whole: bool,
     },
     /// Whether the node syncs. It never does, so there are no events.
@@ -62,7 +62,7 @@ pub enum Watch {
 pub struct Subscription {
     /// The subscription's number, quoted.
     pub number: Arc<str>,
-    /// What it is for.
+    /// The subject, of which the subscriber gets events.
     pub watch: Watch,
     /// The number of the last event, of the chain or the pool, before it.
     pub after: u64,
@@ -239,11 +239,11 @@ struct SendProgress {
     subscription: usize,
     /// and whether that has begun.
     begun: bool,
-    /// Which transaction of the event comes next,
+    /// Index of the event's next transaction,
     tx: usize,
-    /// which log of it,
+    /// of the transaction's next log,
     log: usize,
-    /// and how many the block has before it.
+    /// and how many logs the block has before it.
     logs_before: usize,
 }
 

@@ -29,7 +29,6 @@ pub async fn upgrade(api: &Arc<Api>, connection: &Arc<Connection>, request: Requ
     websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
-/// A WebSocket connection.
 struct Session {
     api: Arc<Api>,
     address: IpAddr,

@@ -53,7 +53,7 @@ const WAITED: f64 = 0.1;
 /// Settings and results of a load whose node is another process.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSummary {
-    /// The requested rate.
+    /// The requested rate in transactions per second; `None` for as many as the node accepts.
     pub rate: Option<f64>,
     /// Whether the rate was kept.
     pub is_kept: bool,

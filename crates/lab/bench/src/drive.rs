@@ -34,9 +34,9 @@ pub struct Driver<'a> {
     pub samples: Receiver<Sample>,
     /// Controls the load's phase.
     pub control: Arc<Control>,
-    /// Ctrl-C.
+    /// Set by Ctrl-C, which ends the bench early with the result so far.
     pub stop: &'a StopSignal,
-    /// Where a line per second is printed.
+    /// Output for the line of each second.
     pub say: &'a CommandOutput,
     /// Cores that the process may use.
     pub cores: f64,

@@ -67,7 +67,7 @@ pub enum BenchError {
     /// The node cannot be started.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// A tile died.
+    /// A tile panicked, so the node stopped.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::TilePanic),
     /// Ctrl-C came before anything was measured.
@@ -114,7 +114,7 @@ const STATUS_SECONDS: u64 = 120;
 /// shows as growth in the report.
 const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 
-/// What the program passes to a bench.
+/// Facts about the program that only its binary knows.
 #[derive(Clone, Copy)]
 pub struct Program {
     /// The commit that it was built from, if git knows.

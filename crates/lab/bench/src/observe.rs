@@ -57,7 +57,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads all counters.
+    /// Reads the counters of all tiles, and the process's CPU time.
     pub fn take(node: &Node) -> Self {
         let cpu_at = LoopCounters::DECLS.iter().position(|d| d.name == "cpu_ns").expect("a loop counter");
         let tiles = node.topology.tiles.iter().map(|spec| {

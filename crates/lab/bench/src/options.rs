@@ -26,10 +26,10 @@ fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "it must be a whole number".into())
 }
 
-/// `hearth bench`
+/// The options of `hearth bench`.
 #[derive(Args)]
 pub struct Options {
-    /// The file.
+    /// Names the node's configuration file.
     #[command(flatten)]
     pub config: ConfigFile,
     /// Seconds to measure, after warm-up.
@@ -64,12 +64,12 @@ pub struct Options {
     /// End when this process, which has started it, does.
     #[arg(long, value_name = "PID", hide = true)]
     pub parent: Option<u32>,
-    /// Another node.
+    /// The options for driving a node of another process.
     #[command(flatten)]
     pub target: Target,
 }
 
-/// `hearth bench --url`
+/// The options of `hearth bench --url`, which drives a node that already runs.
 #[derive(Args)]
 pub struct Target {
     /// Drive the Solana node whose RPC is at this URL, as http://127.0.0.1:8899, instead of booting one. Its senders

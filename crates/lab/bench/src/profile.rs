@@ -27,10 +27,10 @@ use words::Cost;
 /// Stacks beyond this number are summed up by thread and tile.
 pub const STACKS_MAX: usize = 10_000;
 
-/// `hearth profile bench`
+/// The options of `hearth profile bench`.
 #[derive(Args)]
 pub struct ReportOptions {
-    /// The bench.
+    /// Options of the bench that is profiled.
     #[command(flatten)]
     pub bench: crate::Options,
     /// The report, to be opened in a browser.
@@ -44,7 +44,7 @@ pub struct ReportOptions {
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The bench failed.
+    /// The bench failed, so there is nothing to report.
     #[error(transparent)]
     Bench(#[from] BenchError),
     /// The bench cannot be profiled.
@@ -125,7 +125,7 @@ struct ProfileObserver {
 /// A second's rate, and whether it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Second {
-    /// Transactions per second.
+    /// Transactions executed and committed per second.
     pub txn_per_s: f64,
     /// Whether it was measured; otherwise it belongs to the warm-up.
     pub measured: bool,

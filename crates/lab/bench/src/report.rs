@@ -17,13 +17,13 @@ use hearth_monitor::Stage;
 pub struct Rate {
     /// Arithmetic mean: all transactions of the measured seconds over their time.
     pub mean: f64,
-    /// Median second.
+    /// Rate of the median second.
     pub median: f64,
-    /// 5th percentile second.
+    /// Rate of the second at the 5th percentile, by nearest rank.
     pub p5: f64,
-    /// 95th percentile second.
+    /// Rate of the second at the 95th percentile, by nearest rank.
     pub p95: f64,
-    /// Best second.
+    /// Rate of the best second.
     pub max: f64,
 }
 
@@ -60,14 +60,14 @@ pub struct YardstickNs {
     pub verify_strict: f64,
 }
 
-/// The machine's description.
+/// The machine on which node and load ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
-    /// Processor model.
+    /// Processor model, as the kernel names it.
     pub cpu: String,
-    /// Kernel release.
+    /// Kernel release, as `uname -r` prints it.
     pub kernel: String,
-    /// Memory, bytes.
+    /// Memory of the machine, in bytes.
     pub memory_bytes: u64,
     /// Share of CPU time that the hypervisor gave to others while measuring, 0 to 1.
     pub steal: f64,
@@ -96,7 +96,7 @@ pub struct Report {
     pub measured: bool,
     /// Measured time, warm-up excluded.
     pub duration_s: f64,
-    /// Warm-up, not measured.
+    /// Warm-up before the measured time, in seconds.
     pub warmup_s: f64,
     /// Cores that the process may use: affinity ∩ cgroup quota.
     #[serde(serialize_with = "whole_if_it_is")]
@@ -105,7 +105,7 @@ pub struct Report {
     pub cores_used: f64,
     /// Cores that their threads waited for while others ran there.
     pub cores_waited_for: f64,
-    /// The load's settings.
+    /// The load's settings, as the command line asked for them.
     pub asked: LoadSettings,
     /// Transactions that the load generator's transport accepted per measured second.
     pub sent_per_s: f64,
@@ -155,7 +155,7 @@ pub struct Report {
     pub tiles: Vec<TileUse>,
     /// The configuration in effect, with the resulting tile counts.
     pub config: Value,
-    /// The machine.
+    /// The machine on which node and load ran.
     pub machine: Machine,
     /// Commit that the binary was built from; empty when unknown.
     pub commit: String,
@@ -177,7 +177,7 @@ pub struct Report {
 pub struct Target {
     /// URL of its RPC.
     pub url: String,
-    /// Its identity key.
+    /// Public key of its identity, in base58, as `getIdentity` returns it.
     pub identity: String,
     /// The version that it reports.
     pub version: String,
@@ -216,13 +216,13 @@ pub enum WaitEnd {
 /// Order statistics of times, milliseconds. With fewer than [`TIMES_LEAST`] the 99th percentile is the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WaitTimes {
-    /// Number of times.
+    /// How many times the percentiles are taken from.
     pub count: u64,
-    /// Median.
+    /// Median of the times, by nearest rank.
     pub p50: f64,
-    /// 99th percentile.
+    /// The 99th percentile of the times, by nearest rank.
     pub p99: f64,
-    /// Maximum.
+    /// The longest of the times.
     pub max: f64,
 }
 
@@ -261,9 +261,9 @@ pub struct TileUse {
     pub core: Option<usize>,
     /// Useful work and housekeeping.
     pub busy: f64,
-    /// Blocked by a consumer.
+    /// A reliable consumer downstream had no room.
     pub backpressure: f64,
-    /// Idle.
+    /// Nothing to do, parked time included.
     pub wait: f64,
     /// The core ran other tiles.
     pub elsewhere: f64,

@@ -23,7 +23,7 @@ pub fn is_kept(rate: f64, sent_per_s: f64, lag_s_max: f64) -> bool {
 const POLLING: f64 = 0.1;
 
 impl Report {
-    /// Returns the summary.
+    /// Returns the summary that the bench prints for people, in several lines.
     pub fn summary(&self) -> String {
         let mut s = String::new();
         // Writing to a String cannot fail.

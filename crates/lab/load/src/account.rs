@@ -24,7 +24,7 @@ pub enum AccountError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: io::Error,
     },
     /// The file is no key file.

@@ -21,7 +21,7 @@ pub struct Block {
     pub first: u64,
     /// Number of the last block.
     pub number: u64,
-    /// Number of blocks.
+    /// Number of blocks, from the first to the last.
     pub count: u64,
     /// When the first block could be read.
     pub first_seen: Instant,
@@ -33,7 +33,7 @@ pub struct Block {
     pub transactions: u64,
     /// Transactions of the load among them.
     pub ours: u64,
-    /// Gas used.
+    /// Gas that the transactions used, summed over the blocks.
     pub gas_used: u64,
     /// Gas limit, summed over the blocks.
     pub gas_limit: u64,

@@ -89,7 +89,7 @@ pub struct FigureChange {
 /// All figures that any report has.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Number of pairs.
+    /// Number of pairs of reports.
     pub pairs: usize,
     /// One line per figure.
     pub lines: Vec<FigureChange>,

@@ -15,7 +15,7 @@ pub enum LoadError {
     SetUp {
         /// The step of the set-up.
         what: &'static str,
-        /// Why it failed.
+        /// Why the step failed, in the node's words where it has some.
         why: String,
     },
     /// The run was stopped before anything was measured.

@@ -21,7 +21,7 @@ pub struct Survey<A> {
 pub struct Transfer<A> {
     /// The payer; none is the rich account.
     pub from: Option<A>,
-    /// The receiver.
+    /// The account that receives the money.
     pub to: A,
     /// Number of accounts that it pays for.
     pub accounts: usize,

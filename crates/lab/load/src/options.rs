@@ -14,7 +14,7 @@ use crate::rpc::{Rpc, RpcError};
 use crate::series::Pool;
 use crate::tx_mix::{Mix, TxKinds};
 
-/// How to send.
+/// The pace and the size of the senders' requests.
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions {
     /// Transactions per second of all senders together; none sends as many as the node accepts.
@@ -34,7 +34,7 @@ pub struct SendOptions {
 pub struct Timing {
     /// Time before measuring begins.
     pub warmup: Duration,
-    /// Measured time.
+    /// The longest that the measured time may be.
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
@@ -90,7 +90,7 @@ pub struct RunOptions<K> {
     pub mix: Mix<K>,
     /// Number of sending threads.
     pub senders: usize,
-    /// The pace.
+    /// The rate and the size of requests.
     pub pace: SendOptions,
     /// When and what to measure.
     pub timing: Timing,

@@ -67,7 +67,7 @@ pub fn record_many(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
     histogram.saturating_record_n(micros, count);
 }
 
-/// Counts so far.
+/// Counts of transactions by outcome, up to now.
 pub struct Counts {
     /// Transactions sent, each once however often it was sent again.
     pub sent: u64,
@@ -351,7 +351,7 @@ impl Outcomes {
         }
     }
 
-    /// Reads the counts.
+    /// Passes the counts to `read`, under the lock.
     pub fn with<T>(&self, read: impl FnOnce(&Counts) -> T) -> T {
         read(&self.state().counts)
     }

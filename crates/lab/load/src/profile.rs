@@ -47,7 +47,7 @@ impl Span {
     }
 }
 
-/// What to profile, and how.
+/// The node to profile, and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// URL of the node's RPC.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub span: Span,
 }
 
-/// A finished profile.
+/// A CPU profile of the node, as folded stacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -68,7 +68,7 @@ pub struct Profile {
     pub source: String,
     /// The requested span, in words.
     pub asked: String,
-    /// Seconds sampled.
+    /// How long the node was sampled, in seconds.
     pub seconds: f64,
     /// Folded stacks, `caller;callee 17`.
     pub folded: String,
@@ -105,7 +105,7 @@ pub enum ProfileError {
     NoProfile {
         /// URL of the server.
         url: String,
-        /// What is wrong with the answer.
+        /// The first fault found in the answer.
         why: PprofError,
     },
     /// Nothing ran while it was taken, or it was too short.

@@ -47,7 +47,7 @@ pub struct Bound {
 /// A rate that was tried.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// The requested rate.
+    /// The requested rate, in transactions per second.
     pub rate: f64,
     /// Included transactions per second.
     pub tps: f64,
@@ -55,7 +55,7 @@ pub struct Step {
     pub p99_ms: Option<f64>,
     /// The limit of the step; the node, if the rate was kept and blocks came too late.
     pub limit: Limit,
-    /// What is wrong with the step; none if it is good.
+    /// The fault of the step; none if it is good.
     pub wrong: Option<String>,
     /// Whether the load was at fault and the rate was tried again, so that this step decides nothing.
     #[serde(default)]

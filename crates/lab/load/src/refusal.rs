@@ -2,7 +2,7 @@
 //!
 //! source  the messages of geth, anvil, hardhat, CometBFT's ledgers and ours
 
-/// What a node's message means.
+/// The meaning of a node's refusal, whatever its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The node already has the transaction.
@@ -17,7 +17,7 @@ pub enum Reason {
     NonceAhead,
     /// The account lacks the money.
     Funds,
-    /// Any other reason.
+    /// Any other reason, or words that are not known here.
     Other,
 }
 
@@ -30,7 +30,7 @@ const FUNDS: [&str; 4] = ["insufficient funds", "insufficient balance", "enough 
 const NONCE_USED: [&str; 4] = ["nonce too low", "nonce is too low", "replacement", "nonce has already been used"];
 
 impl Reason {
-    /// Classifies a message.
+    /// Classifies a node's error message by the words that it contains.
     pub fn of(message: &str) -> Self {
         let message = message.to_ascii_lowercase();
         let any = |words: &[&str]| words.iter().any(|word| message.contains(word));

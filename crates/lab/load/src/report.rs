@@ -20,19 +20,19 @@ const CLOCK_APART_S: f64 = 5.0;
 /// A rate over fewer blocks than this is reported with their number.
 const FEW_BLOCKS: u64 = 10;
 
-/// Percentiles, in milliseconds.
+/// Percentiles of latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Percentiles {
-    /// Median.
+    /// Median, in milliseconds; within 0.1 %.
     pub p50_ms: f64,
-    /// 90th percentile.
+    /// 90th percentile, in milliseconds.
     pub p90_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile, in milliseconds.
     pub p999_ms: f64,
-    /// Maximum.
+    /// Greatest value, in milliseconds; within 0.1 %.
     pub max_ms: f64,
 }
 
@@ -102,7 +102,7 @@ pub struct BlockLine {
     pub failed: Option<u64>,
     /// Timestamp of the last block, in seconds since 1970.
     pub timestamp: u64,
-    /// Gas used.
+    /// Gas that the transactions used.
     pub gas_used: u64,
     /// Share of the gas limit that was used.
     pub fullness: f64,
@@ -129,7 +129,7 @@ impl Default for BlockLine {
     }
 }
 
-/// What kept the rate of a run from being higher.
+/// The cause that kept the rate of a run from being higher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -183,9 +183,9 @@ pub struct Report {
     pub configuration: Vec<(String, String)>,
     /// The machine on which the load ran, if known.
     pub machine: Option<String>,
-    /// The requested rate.
+    /// The requested rate in transactions per second; `None` for as many as the node accepts.
     pub rate: Option<f64>,
-    /// Measured seconds.
+    /// Length of the measured time, in seconds.
     pub seconds: f64,
     /// Included transactions per second of the measured time. A block's transactions are spread evenly over the time
     /// since the block before.
@@ -202,7 +202,7 @@ pub struct Report {
     pub sent: u64,
     /// Transactions in a block.
     pub included: u64,
-    /// Refused transactions.
+    /// Transactions that the node refused for good.
     pub rejected: u64,
     /// Transactions that the node accepted and no longer knows.
     pub dropped: u64,
@@ -240,13 +240,13 @@ pub struct Report {
     pub behind_for_node_s: f64,
     /// The same, because the thread computed or waited for a core.
     pub behind_by_itself_s: f64,
-    /// What other programs took of the machine, if so much that another run would measure something else.
+    /// Other programs' use of the machine, if so much that another run would measure something else.
     pub noise: Option<String>,
     /// Share of the time in which the busiest of the load's threads ran or waited for a core.
     pub senders_busy: f64,
     /// Share of the time in which the threads waited for the node's answers, on average.
     pub senders_waiting: f64,
-    /// What kept the rate from being higher.
+    /// The cause that kept the rate from being higher.
     pub limit: Limit,
     /// The figures that show it, if the limit's name alone does not.
     pub limit_reason: Option<String>,
@@ -381,7 +381,7 @@ impl Report {
         Some((last, first.max(0.0)))
     }
 
-    /// The same in words.
+    /// Returns [`Self::clock_ahead_s`] in words; none if the clocks agree.
     pub fn clock_text(&self) -> Option<String> {
         let (last, first) = self.clock_ahead_s()?;
         Some(format!(

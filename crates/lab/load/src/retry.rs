@@ -94,17 +94,17 @@ impl RetryingRpc<'_> {
         Ok(answers)
     }
 
-    /// See [`Rpc::nonces`].
+    /// Repeats [`Rpc::nonces`] until the node answers.
     pub fn nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, NoAnswer> {
         self.of_each(accounts, Rpc::nonces)
     }
 
-    /// See [`Rpc::mined_nonces`].
+    /// Repeats [`Rpc::mined_nonces`] until the node answers.
     pub fn mined_nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, NoAnswer> {
         self.of_each(accounts, Rpc::mined_nonces)
     }
 
-    /// See [`Rpc::balances`].
+    /// Repeats [`Rpc::balances`] until the node answers.
     pub fn balances(&self, accounts: &[Address]) -> Result<Vec<U256>, NoAnswer> {
         self.of_each(accounts, Rpc::balances)
     }

@@ -34,9 +34,9 @@ const UNSENT_TOLD_APART: u64 = 10_000;
 pub struct RunState {
     /// The outcomes of the transactions.
     pub outcomes: Outcomes,
-    /// When measuring began.
+    /// When measuring began; unset in the warm-up.
     pub begin: OnceLock<Instant>,
-    /// When sending ended.
+    /// When sending ended; unset while the load sends.
     pub stop: OnceLock<Instant>,
     /// Set at the end of the run.
     pub over: AtomicBool,
@@ -174,7 +174,7 @@ pub struct SignedLate {
 }
 
 impl SignedLate {
-    /// Counts one.
+    /// Counts a transaction that is signed now.
     pub fn count(&mut self, now: Instant) {
         self.count += 1;
         self.first.get_or_insert(now);

@@ -88,7 +88,7 @@ impl Series {
 pub enum Pool {
     /// An Ethereum node, by `txpool_status`.
     Ethereum(Rpc),
-    /// CometBFT, by `num_unconfirmed_txs`.
+    /// CometBFT, by `num_unconfirmed_txs` of its RPC.
     Comet(Rpc),
     /// No source: the depth is not reported.
     #[default]
@@ -140,7 +140,7 @@ fn comet_total(status: &Value) -> Option<u64> {
     of(&status["total"]).or_else(|| of(&status["n_txs"]))
 }
 
-/// Samples until `stop`.
+/// Takes samples of pool, CPU time and outcomes until `stop` is set.
 pub fn watch(pool: &Pool, pids: &[u32], outcomes: &Outcomes, stop: &AtomicBool) -> Series {
     let cpu = || (Instant::now(), process::cpu_time_of_all(pids), process::cpu_time(std::process::id()));
     let mut series = Series { moments: vec![], pool_source: pool.source() };

@@ -13,7 +13,7 @@ const SPANS_MAX: usize = 10_000;
 pub struct Spans(Vec<(Instant, Instant)>);
 
 impl Spans {
-    /// Adds a span.
+    /// Adds a span, unless it is empty or there are [`SPANS_MAX`] already.
     pub fn push(&mut self, from: Instant, to: Instant) {
         if from < to && self.0.len() < SPANS_MAX {
             self.0.push((from, to));

@@ -52,13 +52,13 @@ pub struct ReportInputs<'a, K> {
     pub way: String,
     /// Number of sending accounts.
     pub accounts: usize,
-    /// The measured time.
+    /// The measured time, and what was used in it.
     pub window: Window,
-    /// The blocks read.
+    /// The blocks that were read, and how they were read.
     pub chain: Chain,
     /// The outcomes of all transactions.
     pub outcomes: &'a Outcomes,
-    /// The senders' results.
+    /// The results of each sender, for the senders' shares of time.
     pub tallies: Vec<SenderTally>,
     /// Counts of the receipts.
     pub receipts: Receipts,
@@ -100,7 +100,7 @@ impl Shares {
     }
 }
 
-/// What was observed of a run besides how the senders spent their time.
+/// Observations of a run apart from how the senders spent their time.
 #[derive(Clone, Copy)]
 struct RunObservations {
     /// Cores that the load used, and how many it can use.
@@ -125,7 +125,7 @@ struct RunObservations {
     stalled: Duration,
     /// How long the load itself did not run; none of this is attributed to the node.
     halted: Duration,
-    /// The measured time.
+    /// Length of the measured time.
     measured: Duration,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
     emptied: bool,
@@ -184,7 +184,7 @@ enum Cause {
     Kept,
     /// Accounts ran out of money.
     Money,
-    /// Nothing was measured.
+    /// No sender has any measured time, so the cause is unknown.
     Nothing,
     /// The node had no room at the end, answered late, or accepted no more.
     Node,
@@ -357,8 +357,8 @@ fn pause(blocks: &[&Block], halts: &Spans, begin: Instant, end: Instant) -> Opti
     (count > 0 && longest >= PAUSE_MIN && longest > usual * PAUSE_BLOCKS).then_some(longest)
 }
 
-/// What others took of the machine, if so much that another run would measure something else. Without the node's
-/// process its use cannot be separated from that of other programs.
+/// Describes what others took of the machine, if so much that another run would measure something else. Without the
+/// node's process its use cannot be separated from that of other programs.
 fn noise(shares: &Shares, window: &Window) -> Option<String> {
     let mut parts = vec![];
     let machine = std::thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -419,7 +419,7 @@ fn seconds_after(at: Instant, begin: Instant) -> f64 {
     }
 }
 
-/// Computes the report.
+/// Computes the report of a run from what was collected.
 pub fn report<K: TxKinds>(found: &ReportInputs<'_, K>) -> Report {
     let ReportInputs { window, chain, outcomes, tallies, receipts, .. } = found;
     let rate = found.asked.pace.rate;

@@ -22,7 +22,7 @@ pub trait TxKinds: Copy + Eq + 'static {
 pub struct NoMix {
     /// The text that was given.
     text: String,
-    /// The known kinds.
+    /// Names of the chain's kinds, for the message.
     known: String,
     first: &'static str,
     last: &'static str,

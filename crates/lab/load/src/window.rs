@@ -28,11 +28,11 @@ const STANDSTILL_BLOCKS: u32 = 3;
 
 /// The measured time, and what was used in it.
 pub struct Window {
-    /// When it began.
+    /// Instant at which measuring began.
     pub begin: Instant,
     /// When it began, in seconds since 1970.
     pub began_unix_s: u64,
-    /// When it ended.
+    /// Instant at which measuring ended.
     pub end: Instant,
     /// How long CPU time was counted: longer than the measured time if its end was seen late.
     pub counted: Duration,

@@ -57,7 +57,7 @@ fn kind(why: &WorkspaceError) -> Option<ErrorKind> {
     }
 }
 
-/// A watched node.
+/// A node that is observed through its workspace, alive or dead.
 #[derive(Debug)]
 pub struct Watch {
     path: PathBuf,

@@ -28,7 +28,7 @@ pub struct Bandwidth {
     pub others: PeerSample,
 }
 
-/// One peer.
+/// Traffic with one peer, as bits of UDP payload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PeerSample {
     /// IP address of the peer; on loopback with its port.

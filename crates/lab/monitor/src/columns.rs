@@ -40,7 +40,7 @@ impl Table {
 /// One column of a table of `T`.
 pub(crate) struct Column<T> {
     pub(crate) heading: &'static str,
-    /// Width in characters.
+    /// Width of the column in characters.
     pub(crate) width: usize,
     /// Columns with the lowest rank are kept longest on a narrow terminal.
     pub(crate) rank: u8,

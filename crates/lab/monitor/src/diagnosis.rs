@@ -44,7 +44,7 @@ const AT_REST_TXN_PER_S: f64 = 10.0;
 pub enum Finding {
     /// The node is gone.
     Gone,
-    /// A tile panicked.
+    /// A tile panicked, so the node stops.
     TileDied,
     /// A tile's heartbeat stopped.
     TileStuck,
@@ -74,7 +74,7 @@ pub enum Finding {
     Idle,
 }
 
-/// A recommended change.
+/// A recommended change of a configuration key, or of something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// The key of the configuration, if there is one.
@@ -94,7 +94,7 @@ pub struct Diagnosis {
     pub kind: Option<String>,
     /// The finding in a sentence.
     pub says: String,
-    /// The recommended change.
+    /// Change that would help; `None` if there is nothing to change.
     pub advice: Option<Advice>,
 }
 

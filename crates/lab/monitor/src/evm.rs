@@ -21,7 +21,7 @@ pub struct EvmSample {
     pub known_per_s: f64,
     /// Transactions in the pool behind a gap in their account's nonces.
     pub queued: u64,
-    /// Blocks per second.
+    /// Blocks committed per second.
     pub blocks_per_s: f64,
     /// Gas used per second.
     pub gas_per_s: f64,

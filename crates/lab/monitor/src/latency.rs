@@ -15,13 +15,13 @@ pub struct Stage {
     pub stage: String,
     /// Number of transactions recorded.
     pub count: u64,
-    /// Median.
+    /// Median age, in microseconds.
     pub p50_us: f64,
-    /// 90th percentile.
+    /// 90th percentile of the age, in microseconds.
     pub p90_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the age, in microseconds.
     pub p99_us: f64,
-    /// Maximum.
+    /// Greatest age, in microseconds.
     pub max_us: f64,
 }
 

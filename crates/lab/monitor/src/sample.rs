@@ -53,7 +53,7 @@ pub struct Sample {
     pub hashes_per_tick: f64,
     /// Age of transactions at each stage.
     pub latency: Vec<Stage>,
-    /// Traffic by peer.
+    /// Traffic of the node's sockets, by peer.
     pub bandwidth: Bandwidth,
     /// The part that only an EVM node has; `None` for others.
     pub evm: Option<EvmSample>,
@@ -69,14 +69,14 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TileState {
-    /// It has not started yet.
+    /// The loop has not started yet.
     #[default]
     Boot,
-    /// It runs.
+    /// The loop runs and handles frags.
     Run,
     /// It was asked to stop, and has.
     Stop,
-    /// It panicked.
+    /// The thread panicked, which ends the node.
     Died,
 }
 
@@ -104,21 +104,21 @@ impl TileState {
 /// Shares of a tile's time by regime, which add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Regimes {
-    /// Housekeeping.
+    /// Housekeeping of the loop: counters, heartbeat, timers.
     pub hkeep: f64,
     /// Blocked, because a reliable consumer has no room.
     pub backp: f64,
-    /// Idle.
+    /// Nothing to do, parked time included.
     pub wait: f64,
-    /// Overrun while polling.
+    /// Lapped by a producer while looking for the next frag.
     pub ovrnp: f64,
-    /// Overrun while reading.
+    /// Lapped by a producer while reading a frag.
     pub ovrnr: f64,
-    /// Filtered by metadata.
+    /// Handling frags that were filtered by their metadata alone.
     pub filt1: f64,
-    /// Dropped after reading.
+    /// Handling frags that were dropped after a look at the payload.
     pub filt2: f64,
-    /// Useful work.
+    /// Useful work of the tile itself.
     pub finish: f64,
     /// The core ran other tiles.
     pub elsewhere: f64,
@@ -154,10 +154,10 @@ impl Regimes {
     }
 }
 
-/// One tile.
+/// State and rates of one tile.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TileSample {
-    /// Full name, `verify:1`.
+    /// Kind and number of the tile, as `verify:1`.
     pub tile: String,
     /// Kind of the tile, `verify`.
     pub kind: String,
@@ -168,7 +168,7 @@ pub struct TileSample {
     /// The configuration's key for the number of tiles of this kind, if there may be several.
     #[serde(skip)]
     pub count_key: Option<String>,
-    /// Thread id.
+    /// Thread id of the core's thread, as the kernel numbers it.
     pub tid: u64,
     /// The state that its loop reports.
     pub state: TileState,
@@ -198,9 +198,9 @@ pub struct TileSample {
 pub struct LinkSample {
     /// Name of the link.
     pub link: String,
-    /// The producing tile.
+    /// Full name of the producing tile.
     pub producer: String,
-    /// The consuming tile.
+    /// Full name of the consuming tile.
     pub consumer: String,
     /// Whether the producer waits for this consumer.
     pub reliable: bool,

@@ -16,10 +16,10 @@ use crate::sample::Sample;
 /// A sample and its diagnosis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Second {
-    /// What happened.
+    /// Rates and states since the sample before.
     #[serde(flatten)]
     pub sample: Sample,
-    /// What it means.
+    /// Finding that the sample leads to, with advice.
     pub diagnosis: Diagnosis,
 }
 

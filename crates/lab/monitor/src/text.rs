@@ -93,7 +93,7 @@ fn table<T>(text: &mut String, columns: &'static [Column<T>], rows: &[T], width:
     }
 }
 
-/// Formats as `12,345`.
+/// Formats a value without decimals and with commas, as `12,345`; a negative one is 0.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let mut text = String::new();

@@ -23,7 +23,7 @@ pub const STOPPED_AT_ONCE: &str = "it was stopped before the first sample";
 /// The request for a profile.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileRequest {
-    /// Description in words.
+    /// The requested span in words, for people.
     pub words: String,
     /// Time until its last sample, if known; otherwise it ends with a block.
     pub lasts: Option<Duration>,
@@ -32,7 +32,7 @@ pub struct ProfileRequest {
 /// A finished profile, with figures about the node.
 #[derive(Debug, Default)]
 pub struct FinishedProfile {
-    /// The samples.
+    /// The stacks that were sampled, and their cost.
     pub profile: Profile,
     /// Further figures that the node reports.
     pub figures: Map<String, Value>,
@@ -41,9 +41,9 @@ pub struct FinishedProfile {
 /// The format of a fetched profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Only the figures.
+    /// Only the status and the figures, as JSON.
     Summary,
-    /// A flame graph.
+    /// A flame graph of the stacks.
     Svg,
     /// Folded stacks, one per line.
     Folded,
@@ -220,7 +220,7 @@ fn under_way(id: u64, asked: &ProfileRequest, since: Duration) -> String {
     format!("profile {id} is under way ({}): {until}; there is one at a time", asked.words)
 }
 
-/// Returns the status.
+/// Returns the status as JSON; with the figures once the profile is done.
 fn status_of(state: &State) -> Value {
     let State { id, asked, stopped, .. } = state;
     match &state.stage {

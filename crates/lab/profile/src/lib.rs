@@ -37,7 +37,7 @@ pub struct Profile {
     pub stacks: BTreeMap<Stack, u64>,
     /// Samples per second of CPU time.
     pub hz: u32,
-    /// Seconds sampled.
+    /// Wall time in which samples were taken, in seconds.
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
     pub cpu_seconds: f64,

@@ -51,7 +51,7 @@ pub enum SamplingError {
     /// There is nothing to draw: samples are rare, and a thread that runs for less than a kernel tick may get none.
     #[error("no sample in {seconds:.1} s fell into what was asked for: it used little CPU time, or none")]
     Idle {
-        /// Seconds sampled.
+        /// Wall time in which samples were taken, in seconds.
         seconds: f64,
     },
     /// The graph cannot be drawn.

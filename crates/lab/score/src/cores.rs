@@ -127,7 +127,7 @@ impl<'a> PingPong<'a> {
         true
     }
 
-    /// Answers every ball.
+    /// Answers every ball with the next number, until the measurement ends.
     fn answer(&self) {
         let mut number = 1;
         while self.waits_for(number) {

@@ -70,7 +70,7 @@ pub enum Kind {
     Blake2Parallel,
     /// 2048 verifications of SR25519; the score counts the messages' bytes.
     Sr25519Verify,
-    /// 64 MiB copied.
+    /// 64 MiB copied from one buffer in memory to another.
     Copy,
     /// 64 MiB written and synced.
     DiskSequential,
@@ -129,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Returns the unit.
+    /// Returns the unit in which the score's value counts.
     pub fn unit(self) -> Unit {
         match self {
             Self::Ed25519Sign

@@ -44,7 +44,7 @@ pub enum ScoreError {
     Disk {
         /// Path of the folder or the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be written, as the system says it.
         source: io::Error,
     },
     /// A result is wrong.
@@ -53,9 +53,9 @@ pub enum ScoreError {
     /// The system refuses the measured operation.
     #[error("{what}: {source}")]
     System {
-        /// The operation.
+        /// Name of the operation, as the error's text begins.
         what: &'static str,
-        /// The system's error.
+        /// Why the operation failed, as the system says it.
         source: io::Error,
     },
     /// With one core there is no pair of cores to measure.
@@ -79,7 +79,7 @@ pub enum Clock {
 /// Details that only some scores have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Detail {
-    /// No details.
+    /// Every other kind of score.
     #[default]
     None,
     /// Datagrams sent per second, in addition to those received.
@@ -88,7 +88,7 @@ pub enum Detail {
     Between(CoreMatrix),
 }
 
-/// A score.
+/// The result of measuring one kind of score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
     /// The kind of score.
@@ -108,11 +108,11 @@ pub struct Score {
     pub calls: u64,
     /// How others disturbed it, if they did.
     pub disturbed: Option<String>,
-    /// Further details.
+    /// Results besides the value, for the kinds that have some.
     pub detail: Detail,
 }
 
-/// What to measure.
+/// The scores to measure, and how long each takes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kinds of scores, in order.
@@ -140,7 +140,7 @@ pub struct Control<'a> {
 /// The result of all scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// The scores.
+    /// The scores that were measured, in the plan's order.
     pub scores: Vec<Score>,
     /// Scores that could not be measured, and why.
     pub failed: Vec<(Kind, String)>,

@@ -24,7 +24,7 @@ const MIB: usize = 1024 * KIB;
 const FILE_BYTES: usize = 64 * MIB;
 /// Threads of the parallel score.
 pub const THREADS: usize = 8;
-/// Signatures per call.
+/// Signatures verified per call, as in Substrate.
 const SIGNATURES: usize = 2048;
 /// Bytes of a signed message; only these count.
 const MESSAGE_BYTES: usize = 32;

@@ -20,7 +20,7 @@ const SR25519_MESSAGE_BYTES: f64 = 32.0;
 pub struct ScoreRequirements {
     /// Name of the requirements.
     pub name: String,
-    /// The required values.
+    /// The required value of each score that has one.
     pub requirements: Requirements,
     /// By how many percent a score may be worse.
     pub tolerance: f64,
@@ -29,9 +29,9 @@ pub struct ScoreRequirements {
 /// The scores, with everything that belongs to them.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was to be measured.
+    /// The scores that were to be measured.
     pub plan: Plan,
-    /// The measured scores.
+    /// The measured scores, and those that failed.
     pub outcome: Outcome,
     /// The requirements, if any.
     pub asked: Option<ScoreRequirements>,

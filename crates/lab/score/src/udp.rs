@@ -17,7 +17,7 @@ use hearth_wire::transfer::TRANSFER_SIZE;
 use super::ScoreError;
 use super::measure::{Measurement, measure};
 
-/// Datagrams per call.
+/// Datagrams received per call; their number over the time is the score.
 const PER_CALL: u64 = 4096;
 /// Buffer size that the sockets request from the kernel.
 const BUFFER_BYTES: usize = 4 << 20;

@@ -18,7 +18,7 @@ pub struct Median {
     pub median: f64,
     /// The half-width of the interval; 0 for a single value, whose error is unknown.
     pub half_width: f64,
-    /// Number of values.
+    /// Number of values from which the median was computed.
     pub count: usize,
 }
 
@@ -70,7 +70,7 @@ pub struct MedianRuleResult {
     pub better: Vec<usize>,
 }
 
-/// Applies the rule.
+/// Applies the median rule to all builds of a table.
 pub fn article(table: &Table, goals: &[Goal], reference: Option<usize>) -> MedianRuleResult {
     let of = |build: usize| goals.iter().map(|goal| Median::of(&table.present(goal.metric, build))).collect();
     let medians: Vec<Vec<Median>> = (0..table.builds.len()).map(of).collect();

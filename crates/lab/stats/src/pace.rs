@@ -25,7 +25,7 @@ const PIECES: usize = 3;
 /// With fewer looks there is no result.
 const LOOKS_MIN: u32 = 10;
 
-/// What a core's thread measured.
+/// Measurements of the thread on one core.
 #[derive(Clone, Copy, Debug, Default)]
 struct CoreSample {
     /// Sum over all looks.
@@ -52,7 +52,7 @@ pub struct PaceResult {
 }
 
 impl Watch {
-    /// Starts watching.
+    /// Starts a thread on each allowed core, which measures the core's pace every 20 ms.
     pub fn begin() -> Self {
         let before = busy();
         let mut watch = Self { cores: Vec::new(), end: Vec::new(), before };

@@ -26,9 +26,9 @@ pub enum TableError {
     /// A required column is missing.
     #[error("there is no column `{wanted}`; the columns are {}", list(columns))]
     NoColumn {
-        /// The missing column.
+        /// Name of the column that is required.
         wanted: &'static str,
-        /// The existing columns.
+        /// Names of all columns in the header.
         columns: Vec<String>,
     },
     /// Two columns have this name.
@@ -47,7 +47,7 @@ pub enum TableError {
     Empty {
         /// Number of the line.
         line: u64,
-        /// The empty column.
+        /// Name of the column whose cell is empty.
         column: &'static str,
     },
     /// Values of one metric have different dimensions.
@@ -98,11 +98,11 @@ pub enum TableError {
         "{builds} builds, {metrics} metrics and {rounds} repetitions are more values than fit: {VALUES_MAX} at most"
     )]
     TooMany {
-        /// Number of builds.
+        /// Number of builds in the results.
         builds: usize,
-        /// Number of metrics.
+        /// Number of metrics in the results.
         metrics: usize,
-        /// Number of repetitions.
+        /// Number of repetitions in the results.
         rounds: usize,
     },
 }
@@ -153,7 +153,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads results.
+    /// Reads results as CSV in tidy form: a row for each measured value.
     pub fn read(from: impl Read) -> Result<Self, TableError> {
         Reader::new(from)?.read()
     }

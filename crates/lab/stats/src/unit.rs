@@ -62,7 +62,7 @@ pub enum UnitError {
     Unknown {
         /// The text after the number.
         unit: String,
-        /// The whole text.
+        /// The value as it stands in the results, with its number.
         text: String,
     },
 }

@@ -22,31 +22,31 @@ use crate::recipe::CargoRecipe;
 /// The statistical rule of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// Uses [`hearth_stats::paired_bootstrap`].
+    /// Resamples paired rounds: see [`hearth_stats::paired_bootstrap`].
     #[default]
     Bootstrap,
-    /// Uses [`hearth_stats::median_rule`].
+    /// Compares medians and their half-widths: see [`hearth_stats::median_rule`].
     Article,
 }
 
 /// A question about a study.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Metrics to maximize.
+    /// Names of the metrics to maximize.
     pub max: Vec<String>,
-    /// Metrics to minimize.
+    /// Names of the metrics to minimize.
     pub min: Vec<String>,
     /// The build that others are compared with.
     pub reference: Option<String>,
     /// Name of a byte-identical copy of the reference.
     pub copy: Option<String>,
-    /// Builds to exclude.
+    /// Names of the builds to leave out.
     pub exclude: Vec<String>,
     /// By metric, the smallest difference that matters, as a fraction.
     pub matters: BTreeMap<String, f64>,
     /// The same for metrics that are not listed there. If values are not positive, every difference then matters.
     pub matters_else: f64,
-    /// The statistical rule.
+    /// The rule by which builds are compared.
     pub rule: Rule,
     /// Settings of the bootstrap.
     pub settings: Settings,
@@ -109,7 +109,7 @@ pub struct Answer {
     pub exact: Vec<usize>,
     /// Builds that cannot be distinguished from the front: none is better in every goal, beyond the noise by the rule.
     pub near: Vec<usize>,
-    /// Of all builds those that are better than the reference in every goal, by the rule.
+    /// Builds that are better than the reference in every goal, by the rule.
     pub better: Vec<usize>,
     /// The effects of the options.
     pub effects: Effects,

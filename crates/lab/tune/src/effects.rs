@@ -30,14 +30,14 @@ const TERM_GAIN: f64 = 0.03;
 /// The effect of one value of an option.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// The option's value.
+    /// The option, its value and the builds that have it.
     pub level: Level,
     /// For each goal, by which fraction builds with it are above the mean of all, the other options being equal. NaN if
     /// the goal's values are not positive.
     pub parts: Vec<f64>,
 }
 
-/// What very bad builds have in common.
+/// The values of options that very bad builds have in common.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The values of options that together explain it best.
@@ -57,7 +57,7 @@ pub struct Effects {
     pub effects: Vec<Effect>,
     /// For each goal, the share of the variance between builds that the options' separate effects explain.
     pub explained: Vec<f64>,
-    /// What the very bad builds have in common, if there are any.
+    /// The values of options that the very bad builds share; `None` if no build is very bad.
     pub bad: Option<Explanation>,
     /// Pairs of an option and a later one that always changes together with it.
     pub aliased: Vec<(usize, usize)>,

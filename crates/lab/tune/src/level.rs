@@ -13,7 +13,7 @@ use crate::options::Key;
 pub struct Level {
     /// Index of the option.
     pub option: usize,
-    /// The option's value.
+    /// Value of the option, as in the table; `true` of `lto` is `fat`.
     pub value: String,
     /// Indexes of the builds that have it.
     pub builds: Vec<usize>,

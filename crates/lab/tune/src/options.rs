@@ -20,11 +20,11 @@ pub const NO_OPTION: &str = "-";
 /// An option of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Cargo's profile.
+    /// Profile of Cargo, such as `release`.
     Profile,
     /// Toolchain by its rustup name.
     Toolchain,
-    /// `-C target-cpu`.
+    /// Flag `-C target-cpu` of rustc.
     TargetCpu,
     /// Setting `opt-level` of the profile.
     OptLevel,

@@ -14,7 +14,7 @@ const PROFILE: &str = "release";
 /// The settings and commands for one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CargoRecipe {
-    /// Cargo's profile.
+    /// Name of the profile; `None` means [`PROFILE`].
     profile: Option<String>,
     /// Lines of the profile.
     settings: Vec<String>,

@@ -19,7 +19,7 @@ use crate::synthetic::{MICROBLOCK, bytes, ledger};
 const ACCOUNTS: usize = 1024;
 /// Microblocks per round: as many as pack lets a bank have at a time.
 pub const ROUND: u64 = 8;
-/// Microblocks per block.
+/// Microblocks after which the next block begins.
 const BLOCK: u64 = 48;
 /// Cost of a transfer within the block.
 const COST: u32 = 20_707;

@@ -22,9 +22,9 @@ use crate::Work;
 pub struct Shape {
     /// Blocks of the chain, which starts over after the last.
     pub blocks: usize,
-    /// Transfers per block.
+    /// Transfers in each block.
     pub transfers: usize,
-    /// Transfers per entry.
+    /// Transfers in each entry; the last of a block may have fewer.
     pub entry: usize,
     /// Accounts that sign in turn.
     pub signers: usize,
@@ -32,7 +32,7 @@ pub struct Shape {
 
 /// A generated chain of blocks.
 pub struct Chain {
-    /// The chain's genesis.
+    /// Genesis on which the first block builds.
     pub genesis: Genesis,
     /// The addresses that have money.
     pub rich: Vec<[u8; 32]>,
@@ -43,7 +43,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Generates the blocks.
+    /// Generates and signs all blocks of this shape.
     pub fn new(shape: Shape) -> Self {
         let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
         let genesis = Genesis::create(config, |_| {}).expect("a chain");

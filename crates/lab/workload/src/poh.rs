@@ -14,9 +14,9 @@ use hearth_tile::rig::Rig;
 use crate::Work;
 use crate::synthetic::{MICROBLOCK, ledger, transfers};
 
-/// Microblocks per round.
+/// Microblocks that a round mixes in.
 const ROUND: u64 = 16;
-/// Microblocks per slot.
+/// Microblocks after which the slot is full.
 pub const SLOT: u64 = 512;
 /// No hashes between the ticks.
 pub const LOW_POWER: ChainConfig =

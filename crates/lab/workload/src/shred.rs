@@ -11,9 +11,9 @@ use hearth_tile::rig::Rig;
 use crate::Work;
 use crate::synthetic::{MICROBLOCK, TRANSFER_SIZE, transfers};
 
-/// Entries per round.
+/// Entries that a round shreds.
 const ROUND: u64 = 16;
-/// Entries per slot.
+/// Entries after which a new slot begins.
 pub const SLOT: u64 = 1024;
 /// Maximum shreds of a slot.
 pub const SHREDS: u32 = 32_768;

@@ -6,7 +6,7 @@ use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
 pub use hearth_wire::transfer::TRANSFER_SIZE;
 use hearth_wire::{Pubkey, TransferTemplate};
 
-/// Transactions per microblock.
+/// Transfers in each synthetic microblock.
 pub const MICROBLOCK: usize = 64;
 
 /// Returns bytes that are different for each `n`.

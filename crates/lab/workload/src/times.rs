@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub struct Times {
     /// The middle value, or the mean of the two middle ones.
     pub median: f64,
-    /// The arithmetic mean.
+    /// The arithmetic mean of all values.
     pub mean: f64,
     /// The standard deviation, over all values.
     pub deviation: f64,

@@ -55,7 +55,7 @@ impl ConfirmedBlocks {
 /// A node that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The node's identity.
+    /// The identity key by which requests and responses name it.
     pub identity: Pubkey,
     /// Its stake in lamports.
     pub stake: u64,

@@ -70,7 +70,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Makes the decision.
+    /// Decides which bank to vote for and which to build on. Changes nothing.
     pub fn decide(&self) -> Decision {
         let heaviest = self.forks.heaviest();
         match self.switch(&heaviest) {

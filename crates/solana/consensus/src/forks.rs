@@ -87,7 +87,7 @@ impl Forks {
         self.nodes.get(id)?.parent
     }
 
-    /// The frozen children.
+    /// The frozen banks whose parent is this one; empty if it is not in the tree.
     pub fn children(&self, id: &BankId) -> &[BankId] {
         self.nodes.get(id).map_or(&[], |node| &node.children)
     }
@@ -197,7 +197,7 @@ impl Forks {
         self.nodes.get(id).map_or(0, |node| node.weight)
     }
 
-    /// The heaviest bank.
+    /// The tip of the heaviest fork: at each branch above the root, the child with the most stake.
     pub fn heaviest(&self) -> BankId {
         self.nodes[&self.root].best
     }

@@ -12,7 +12,7 @@
 
 use hearth_wire::Pubkey;
 
-/// Ticks per slot.
+/// Ticks of proof of history in a slot, as on mainnet.
 pub const TICKS_PER_SLOT: u64 = 64;
 /// Consecutive slots of a leader.
 pub const CONSECUTIVE_SLOTS: u64 = 4;
@@ -36,9 +36,9 @@ pub trait LeaderView {
 /// Consecutive slots that a node leads and has not produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The first slot.
+    /// The first slot that it may still produce.
     pub first: u64,
-    /// The last slot.
+    /// The last slot, inclusive: less than [`CONSECUTIVE_SLOTS`] after `first`.
     pub last: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct PohPosition {
     pub tick_height: u64,
 }
 
-/// What a leader does at a tick.
+/// The decision of a leader at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderStep {
     /// Nothing: it has no slot soon.

@@ -67,7 +67,7 @@ impl Stakes {
         Self { by_first_slot: [(first_slot, stakes)].into() }
     }
 
-    /// Adds an epoch.
+    /// Adds the weights of the epoch that begins at `first_slot`.
     pub fn insert(&mut self, first_slot: u64, stakes: Arc<VoteWeights>) {
         self.by_first_slot.insert(first_slot, stakes);
     }

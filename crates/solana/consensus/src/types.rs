@@ -12,9 +12,9 @@ use hearth_wire::{Hash, Pubkey};
 /// A version of a block, identified by its bank hash. The order is the cluster's for ties: lower slot, smaller hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BankId {
-    /// The block's slot.
+    /// The slot, which all versions of the block share.
     pub slot: u64,
-    /// The bank's hash.
+    /// The bank hash, which a node knows once it has executed the block.
     pub hash: Hash,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for BankId {
 pub struct FrozenBank {
     /// The block's slot and bank hash.
     pub id: BankId,
-    /// The parent bank.
+    /// The bank that the block builds on.
     pub parent: BankId,
     /// The Merkle root of its last FEC set.
     pub block_id: Hash,
@@ -50,7 +50,7 @@ pub struct TowerVote {
     pub block_id: Hash,
     /// The binding votes, the oldest first.
     pub votes: Vec<Lockout>,
-    /// The tower's root.
+    /// The slot of the tower's root, if the tower has one.
     pub root: Option<u64>,
     /// Unix time in seconds, unless the clock stood still or went back.
     pub timestamp: Option<i64>,

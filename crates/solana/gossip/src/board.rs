@@ -18,11 +18,11 @@ use crate::Gossip;
 /// A snapshot that a node announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnnouncedSnapshot {
-    /// The node.
+    /// Identity of the node that announces it.
     pub identity: Pubkey,
-    /// Where the node serves it; `None` if nowhere.
+    /// The address at which the node serves it over HTTP; `None` if it does not.
     pub rpc: Option<SocketAddrV4>,
-    /// The snapshot's slot.
+    /// The slot of the full snapshot.
     pub slot: u64,
     /// The hash of its bank, or that in the name of an archive of the cluster's.
     pub hash: Hash,

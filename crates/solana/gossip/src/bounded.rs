@@ -52,12 +52,12 @@ impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
         self.map.get_mut(key).map(|(_, value)| value)
     }
 
-    /// All values, mutable.
+    /// The values of all entries, mutable, in no order; this does not renew their age.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.map.values_mut().map(|(_, value)| value)
     }
 
-    /// Removes an entry.
+    /// Removes the entry of a key and returns its value, if there is one.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.map.remove(key).map(|(_, value)| value)
     }

@@ -28,7 +28,7 @@ pub const PONG_MS: u64 = 1_280_000;
 /// Minimum interval between pings to a node, in ms; the cluster's nodes use it from the first ping on. Here a lost ping
 /// is repeated sooner: after [`PING_FIRST_MS`], then after twice that, and so on up to this.
 pub const PING_MS: u64 = 20_000;
-/// See [`PING_MS`].
+/// Time until a first ping that was not answered is repeated, in ms; see [`PING_MS`].
 pub const PING_FIRST_MS: u64 = 1_000;
 /// Delay after a ping until our own contact info is signed again, in ms. The cluster's nodes do not do that.
 pub const AFTER_PING_MS: u64 = 1_000;
@@ -64,7 +64,7 @@ pub const HASHES_MAX: usize = 65_536;
 pub const HOSTS_MAX: usize = 16_384;
 /// Values that may be scanned for a host at once, and per second.
 pub const SCAN_BURST: u64 = 1_048_576;
-/// See [`SCAN_BURST`].
+/// Values per second by which a host's scan budget refills, up to [`SCAN_BURST`].
 pub const SCAN_PER_S: u64 = 262_144;
 /// Bytes per second of pull responses for each node with stake, of which at least two are assumed.
 pub const ANSWERS_PER_S: u64 = 10 * 1_024;

@@ -77,9 +77,9 @@ pub enum Event {
 /// The current sizes of gossip's collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes with values.
+    /// Nodes of which the table holds at least one value.
     pub nodes: usize,
-    /// Number of values.
+    /// CRDS values in the table.
     pub values: usize,
     /// Bytes of the values.
     pub value_bytes: usize,
@@ -89,7 +89,7 @@ pub struct Sizes {
     pub pings: usize,
     /// Nodes at verified addresses.
     pub pongs: usize,
-    /// Incomplete proofs.
+    /// Duplicate proofs above the root of which chunks have arrived, complete ones included.
     pub proofs: usize,
     /// Requests for this node's signature.
     pub unsigned: usize,
@@ -294,7 +294,7 @@ impl Gossip {
         &self.counters
     }
 
-    /// The current sizes.
+    /// How many entries each of gossip's collections holds now.
     pub fn sizes(&self) -> Sizes {
         let (pings, pongs) = self.pings.len();
         Sizes {

@@ -285,7 +285,7 @@ impl Gossip {
         checked.is_ok()
     }
 
-    /// This node's key.
+    /// This node's public key, the origin of its values.
     pub fn identity(&self) -> &Pubkey {
         &self.own.pubkey
     }

@@ -26,7 +26,7 @@ impl Outbox {
         self.datagrams.is_empty()
     }
 
-    /// Total bytes.
+    /// Payload bytes of all datagrams together.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -41,7 +41,7 @@ impl Outbox {
         })
     }
 
-    /// Removes all datagrams.
+    /// Removes all datagrams, but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.datagrams.clear();

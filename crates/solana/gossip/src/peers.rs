@@ -15,11 +15,11 @@ use super::table::Entry;
 /// A node of the cluster, with its usable addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The node.
+    /// Public key that identifies the node in gossip and in the leader schedule.
     pub identity: Pubkey,
     /// TVU: shreds from Turbine.
     pub tvu: Option<SocketAddrV4>,
-    /// Repair requests.
+    /// Address that takes repair requests.
     pub serve_repair: Option<SocketAddrV4>,
     /// TPU: transactions over QUIC.
     pub tpu_quic: Option<SocketAddrV4>,

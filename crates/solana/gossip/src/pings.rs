@@ -28,7 +28,7 @@ pub fn pong_hash(token: &[u8; 32]) -> Hash {
 #[derive(Clone, Copy)]
 struct PendingPing {
     sent: u64,
-    /// The expected hash.
+    /// The hash that the pong must contain.
     hash: Hash,
     /// When the next ping may be sent.
     next: u64,

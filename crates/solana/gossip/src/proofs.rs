@@ -30,15 +30,15 @@ const _: () = assert!(CHUNK_SIZE == 1_054);
 /// Two shreds that are claimed to contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateProof {
-    /// The slot.
+    /// The slot for which the leader is said to have made two blocks.
     pub slot: u64,
     /// The node that claims it.
     pub from: Pubkey,
-    /// The shreds, unparsed.
+    /// Both shreds as they came; they may be malformed.
     pub shreds: [Vec<u8>; 2],
 }
 
-/// Serializes a proof.
+/// Serializes a proof: each shred after its length as a little-endian `u64`.
 pub(super) fn encode(shreds: [&[u8]; 2]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for shred in shreds {
@@ -67,7 +67,7 @@ struct Buffer {
     since: u64,
 }
 
-/// Proofs in reassembly.
+/// The proofs that arrive in chunks, by slot and claiming node.
 #[derive(Default)]
 pub(super) struct Proofs {
     root: u64,

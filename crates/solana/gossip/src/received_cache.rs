@@ -34,7 +34,7 @@ struct Senders {
     upserts: u32,
 }
 
-/// Deliveries by origin.
+/// For each origin, the nodes that delivered its values, with their scores.
 pub(super) struct ReceivedCache(Bounded<Pubkey, Senders>);
 
 impl ReceivedCache {

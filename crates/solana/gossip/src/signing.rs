@@ -35,7 +35,7 @@ pub enum SignKind {
     Value = 0,
     /// A prune's signed data, without a domain prefix.
     Prune = 1,
-    /// A ping's token.
+    /// The token of a ping that this node sends.
     Ping = 2,
     /// The token of a received ping: its [`pong_hash`] is signed.
     Pong = 3,
@@ -51,7 +51,7 @@ impl SignKind {
 /// A request for this node's signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignRequest {
-    /// Identifies the request.
+    /// The request's sequence number; the signature comes back with it.
     pub tag: u64,
     /// The kind of message.
     pub kind: SignKind,
@@ -60,7 +60,7 @@ pub struct SignRequest {
 }
 
 impl SignRequest {
-    /// Signs the request.
+    /// Signs the bytes, or the [`pong_hash`] of the token in them.
     pub fn sign(&self, key: &SigningKey) -> Signature {
         match self.kind {
             SignKind::Pong => key.sign(&pong_hash(&token(&self.bytes))),
@@ -72,7 +72,7 @@ impl SignRequest {
 /// A node to which a pull request may go: its address, stake and key.
 pub(super) type PullPeer = (SocketAddrV4, u64, Pubkey);
 
-/// What to do with a signature.
+/// The use of a signature once it arrives.
 pub(super) enum Purpose {
     /// Insert the value into the table.
     Value {
@@ -84,7 +84,7 @@ pub(super) enum Purpose {
         peers: Vec<PullPeer>,
         entrypoint: Option<SocketAddrV4>,
     },
-    /// Send the message.
+    /// Send the message, completed by its signature, to this address.
     Prune(SocketAddrV4),
     Ping(SocketAddrV4),
     Pong(SocketAddrV4),

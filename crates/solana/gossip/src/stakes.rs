@@ -20,7 +20,7 @@ pub(super) enum Direction {
     Answer,
 }
 
-/// Stakes by node.
+/// The stake of each node, and the length of the epoch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stakes {
     map: HashMap<Pubkey, u64>,

@@ -34,7 +34,7 @@ pub(super) enum InsertResult {
     Stale,
 }
 
-/// A stored value.
+/// A stored value: its wire bytes, and what is needed of it without parsing them again.
 pub(super) struct Entry {
     pub bytes: Box<[u8]>,
     pub label: Label,
@@ -156,7 +156,7 @@ impl Table {
         self.by_kind.range((kind, from)..=(kind, u64::MAX)).map(|(_, place)| self.at(*place))
     }
 
-    /// A node's values.
+    /// The values that a node signed, in no order.
     pub fn of_origin(&self, pubkey: &Pubkey) -> impl Iterator<Item = &Entry> {
         self.origins.get(pubkey).into_iter().flat_map(|origin| origin.places.iter().map(|place| self.at(*place)))
     }

@@ -23,7 +23,7 @@ const SLOTS: u64 = 1_000;
 const ROUNDS: usize = 15;
 const LAMPORTS: u64 = 10_000_000_000;
 const GOAL_MS: f64 = 500.0;
-/// Where a new vote account's credits are, and how many epochs have some.
+/// Offset of the credits in a new vote account, and the number of epochs that have some.
 const CREDITS_AT: usize = 250;
 const EPOCHS: u64 = 5;
 

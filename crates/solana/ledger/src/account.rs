@@ -12,7 +12,7 @@ use crate::rent::RENT_EXEMPT_EPOCH;
 /// An account in the cluster's format. The default is the state of an unused address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Balance in lamports.
+    /// Balance in lamports; 0 if the account does not exist.
     pub lamports: u64,
     /// The epoch in which rent is next due; [`RENT_EXEMPT_EPOCH`] if never.
     pub rent_epoch: u64,

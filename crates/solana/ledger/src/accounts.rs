@@ -43,7 +43,7 @@ const LARGE_SHARD: usize = 256;
 /// An address and its keyed hash, computed once and used with every table that has the store's seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashedKey {
-    /// The address.
+    /// The address of an account.
     pub key: Pubkey,
     /// Its hash under the store's seed.
     pub hash: u64,

@@ -46,7 +46,7 @@ pub use retention::Retention;
 pub use statuses::{StatusesError, last_statuses};
 use totals::Totals;
 
-/// What an archive says of a chain beside the state.
+/// The facts that an archive states about a chain besides its state.
 #[derive(Clone, Debug)]
 pub struct ChainFacts {
     /// When the chain began, Unix time in seconds.
@@ -65,7 +65,7 @@ pub struct ChainFacts {
     pub fee_rate_governor: FeeRateGovernor,
     /// The price of a signature now, lamports.
     pub lamports_per_signature: u64,
-    /// The inflation.
+    /// The yearly rates of inflation.
     pub inflation: Inflation,
     /// The stakes of each epoch whose leaders are known, from the bank's epoch on, with the vote accounts of then.
     pub epoch_stakes: Vec<EpochStakes>,
@@ -76,7 +76,7 @@ pub struct ChainFacts {
 }
 
 impl ChainFacts {
-    /// Those of a ledger's last block, whose id is given, and the transactions of its newest 300 blocks:
+    /// The facts of a ledger's last block, whose id is given, and the transactions of its newest 300 blocks:
     /// [`last_statuses`].
     pub fn of(ledger: &Ledger, genesis: &Genesis, statuses: Vec<SlotStatuses>, block_id: Hash) -> Self {
         let lasting = Self::lasting(ledger, genesis.config(), &ledger.features());
@@ -90,7 +90,7 @@ impl ChainFacts {
         }
     }
 
-    /// Those that are the same in each block in which these features are active. The rest is empty.
+    /// The facts that are the same in each block in which these features are active. The rest is empty.
     fn lasting(ledger: &Ledger, config: &GenesisConfig, features: &ActiveFeatures) -> Self {
         let inflating = ledger.reward_rules(features).inflating;
         Self {

@@ -81,7 +81,7 @@ impl StakeIndex {
 /// The hashing state at the end of a slot, from which hashing can resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Hashes {
-    /// The slot.
+    /// The slot at whose end the state was captured.
     pub(crate) slot: u64,
     /// The lattice sum of all accounts, in the format of [`Lattice::to_bytes`].
     lattice: Vec<u8>,

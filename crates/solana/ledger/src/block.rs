@@ -9,7 +9,7 @@ use crate::bank::BankCounts;
 /// The summary of an ended block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BlockSummary {
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent: u64,
@@ -34,7 +34,7 @@ pub struct BlockSummary {
 /// The leader's share of a block's fees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FeeReward {
-    /// Who received it.
+    /// Address of the account that received it.
     pub collector: Pubkey,
     /// The amount in lamports.
     pub lamports: u64,
@@ -58,13 +58,13 @@ pub enum RewardKind {
 /// A payment in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reward {
-    /// The recipient.
+    /// Address of the account that received it.
     pub pubkey: Pubkey,
     /// The amount in lamports.
     pub lamports: i64,
     /// The balance afterwards, in lamports.
     pub post_balance: u64,
-    /// The reason.
+    /// The reason for the payment.
     pub kind: RewardKind,
     /// The vote account's commission in percent, for staking and voting, on a chain that counts it so.
     pub commission: Option<u8>,

@@ -92,7 +92,7 @@ impl BlockhashQueue {
         self.by_age().rev()
     }
 
-    /// The newest blockhash.
+    /// The newest blockhash, which new transactions should name.
     pub fn last(&self) -> &Hash {
         self.by_age.back().expect("the queue is never empty")
     }

@@ -21,15 +21,15 @@ const COMMISSION: usize = 4 + 4 * 32;
 pub struct Bootstrap {
     /// The identity, which votes and may withdraw.
     pub identity: Pubkey,
-    /// The vote account.
+    /// Address of the vote account.
     pub vote: Pubkey,
-    /// The stake account.
+    /// Address of the stake account.
     pub stake: Pubkey,
     /// Lamports of the identity.
     pub lamports: u64,
     /// Lamports of the stake account; all but its minimum balance are staked.
     pub stake_lamports: u64,
-    /// Who may move the stake.
+    /// The address whose owner may delegate, split and withdraw the stake.
     pub stake_authority: Pubkey,
     /// The node's share of the rewards, in percent, at most 100.
     pub commission_percent: u8,

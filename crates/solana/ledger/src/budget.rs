@@ -29,7 +29,7 @@ pub const MAX_HEAP_BYTES: u32 = 256 << 10;
 /// The requested compute budget of a transaction, or the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Maximum compute units.
+    /// Maximum compute units of the whole transaction.
     pub compute_unit_limit: u32,
     /// Price of a compute unit in micro-lamports.
     pub compute_unit_price: u64,

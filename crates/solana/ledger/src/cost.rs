@@ -41,7 +41,7 @@ pub struct Cost {
     pub write_locks: u64,
     /// Cost of instruction data.
     pub data_bytes: u64,
-    /// Cost of execution.
+    /// Compute units of execution: the limit in an estimate, those used in an actual cost.
     pub execution: u64,
     /// Cost of loading accounts.
     pub loaded_accounts: u64,
@@ -79,7 +79,7 @@ impl Cost {
     }
 }
 
-/// What a landed transaction takes of its block's limits.
+/// The part of its block's limits that a landed transaction takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LandedCost {
     /// Its cost in compute units of the cost model: never 0, because it has a signature.

@@ -139,7 +139,7 @@ impl DropEntry {
 /// How far back the log reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Capacity in signatures.
+    /// Maximum number of signatures in the log.
     pub capacity: usize,
     /// Signatures that are in the log.
     pub kept: usize,

@@ -43,7 +43,7 @@ pub(crate) struct NewSlot<'a> {
     pub(crate) created: u64,
 }
 
-/// What happened as a slot began.
+/// The outcome of beginning a slot.
 pub(crate) struct SlotStart {
     /// The epoch of the slot's parent.
     pub(crate) parent_epoch: u64,
@@ -148,13 +148,13 @@ fn in_parts(rewards: Vec<StakeReward>, parent_blockhash: &Hash, count: usize) ->
     parts
 }
 
-/// Where a chain resumes whose rewards may be in distribution.
+/// The point at which a chain resumes whose rewards may be in distribution.
 pub(crate) struct ResumePoint<'a> {
     /// The slot that has ended.
     pub(crate) slot: u64,
     /// The vote accounts as they were when the slot's epoch began.
     pub(crate) votes: &'a BTreeMap<Pubkey, VoteState>,
-    /// The rules.
+    /// The features that affect rewards, and the rent rate.
     pub(crate) features: &'a RewardFeatures,
 }
 

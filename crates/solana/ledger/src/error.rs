@@ -118,7 +118,7 @@ errors! {
     /// Why a transaction failed (then its fee is still charged) or was refused (then nothing is).
     TransactionError
     with {
-        /// Instruction `.0` failed.
+        /// Instruction `.0`, counted from 0, failed with the error `.1`.
         InstructionError(u8, InstructionError),
         /// Instruction `.0` repeats one that may occur only once.
         DuplicateInstruction(u8),

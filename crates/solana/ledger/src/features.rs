@@ -65,13 +65,13 @@ pub enum Support {
 /// A feature that this program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Its address.
+    /// Address of the account that says whether it is active.
     pub id: Pubkey,
     /// Its name in the cluster's sources.
     pub name: &'static str,
     /// How this program treats it.
     pub support: Support,
-    /// Where it is implemented, or the reason for its treatment.
+    /// The place of its implementation, or the reason for its treatment.
     pub note: &'static str,
 }
 
@@ -84,19 +84,19 @@ pub enum FeatureError {
          that does"
     )]
     Unsupported {
-        /// The feature's name.
+        /// The name in the cluster's sources.
         name: &'static str,
         /// The slot of its activation.
         slot: u64,
-        /// What is missing.
+        /// The reason, or the part that is missing.
         note: &'static str,
     },
     /// A feature is not active that this program takes for granted.
     #[error("the feature {name} is not active at the start of the chain, and this program requires it ({note})")]
     Missing {
-        /// The feature's name.
+        /// The name in the cluster's sources.
         name: &'static str,
-        /// What depends on it.
+        /// The part of this program that depends on it.
         note: &'static str,
     },
 }
@@ -148,7 +148,7 @@ fn encode(since: Option<u64>) -> [u8; FEATURE_BYTES] {
     data
 }
 
-/// What an account says of its feature: the slot since which it is active, or that it is pending. `None` if it is no
+/// The state of an account's feature: the slot since which it is active, or that it is pending. `None` if it is no
 /// feature account.
 pub fn state_of(account: &Account) -> Option<Option<u64>> {
     let (data, _) = account.data().split_first_chunk::<FEATURE_BYTES>()?;
@@ -333,7 +333,7 @@ impl ActiveFeatures {
 
 /// Features that become active at the beginning of an epoch.
 pub(crate) struct UpcomingFeatures {
-    /// Those whose accounts do not say a slot yet.
+    /// The features whose accounts do not say a slot yet.
     pending: Vec<Pubkey>,
     /// All, with the slots since which they are active.
     active: Vec<(Pubkey, u64)>,

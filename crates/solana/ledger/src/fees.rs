@@ -65,9 +65,9 @@ impl SignatureCounts {
 /// The fee of a transaction, or of a whole block, in lamports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Fee {
-    /// Signature fee.
+    /// Lamports for the signatures, half of which are burned.
     pub signatures: u64,
-    /// Priority fee.
+    /// Lamports for the requested compute units at the transaction's price, all for the block producer.
     pub priority: u64,
 }
 
@@ -85,7 +85,7 @@ impl Fee {
         self.signatures.saturating_add(self.priority)
     }
 
-    /// The burned part.
+    /// The part of the signature fee that is burned, in lamports.
     #[inline]
     pub fn burned(&self) -> u64 {
         self.signatures * BURN_PERCENT / 100

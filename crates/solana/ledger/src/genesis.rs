@@ -44,11 +44,11 @@ pub enum GenesisError {
     /// The file cannot be read or written.
     #[error("cannot {action} the genesis file {}: {source}", path.display())]
     Io {
-        /// `read` or `write`.
+        /// The verb of the message: `read` or `write`.
         action: &'static str,
-        /// The file's path.
+        /// The path of the genesis file or of its archive.
         path: PathBuf,
-        /// The system's error.
+        /// Why that failed, as the system says it.
         source: std::io::Error,
     },
     /// The file is damaged.
@@ -57,7 +57,7 @@ pub enum GenesisError {
         path.display()
     )]
     Damaged {
-        /// The file's path.
+        /// The path of the file.
         path: PathBuf,
         /// The kind of damage.
         what: String,

@@ -43,12 +43,12 @@ impl Lattice {
         self.change(key, account, u16::wrapping_sub);
     }
 
-    /// Adds another sum.
+    /// Adds another sum, lane by lane.
     pub fn add_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(lane, value)| *lane = lane.wrapping_add(*value));
     }
 
-    /// Subtracts another sum.
+    /// Subtracts another sum, lane by lane.
     pub fn subtract_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(lane, value)| *lane = lane.wrapping_sub(*value));
     }

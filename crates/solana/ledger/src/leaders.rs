@@ -16,7 +16,7 @@ pub const CONSECUTIVE_SLOTS: u64 = 4;
 /// The leader of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// The node's identity.
+    /// The identity of the node that produces the block.
     pub node: Pubkey,
     /// The vote account by whose stake it was drawn.
     pub vote: Pubkey,

@@ -68,7 +68,7 @@ pub struct LedgerConfig {
     pub general: Box<dyn ProgramRuntime>,
     /// If off, accounts are not hashed and bank hashes cover nothing. For benchmarks of everything else.
     pub hash_accounts: bool,
-    /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
+    /// Limits of the data kept for rewinds to an earlier block; `None` if the chain has no forks.
     pub forks: Option<Forks>,
     /// The slots of the chain's hard forks: [`crate::hard_forks`].
     pub hard_forks: Vec<u64>,
@@ -105,12 +105,12 @@ pub enum SlotError {
     Feature {
         /// The slot that was to begin.
         slot: u64,
-        /// The feature.
+        /// The feature that this program lacks, or that is missing.
         source: FeatureError,
     },
 }
 
-/// The chain's blocks.
+/// The blocks, epochs and rewards of the current fork, behind the ledger's lock.
 pub(crate) struct Chain {
     pub(crate) blockhashes: Arc<BlockhashQueue>,
     pub(crate) working: Option<Arc<Bank>>,
@@ -119,7 +119,7 @@ pub(crate) struct Chain {
     /// The account era that each block ended; 0 for the block with which the ledger started and earlier ones.
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
-    /// Those of the newest slot.
+    /// The features of the newest slot.
     pub(crate) features: Arc<ActiveFeatures>,
     pub(crate) samples: Samples,
     /// The rewards of the slot in progress.
@@ -152,7 +152,7 @@ pub(crate) struct State {
     pub(crate) burned_lamports: u64,
 }
 
-/// The chain's state.
+/// The state of one chain: accounts, statuses, blocks and epochs, shared by the node's threads.
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
@@ -457,7 +457,7 @@ impl Ledger {
         self.shared.hashing.hash_of(slot)
     }
 
-    /// The account store.
+    /// The store of all accounts, the slot in progress included.
     pub fn accounts(&self) -> &Accounts {
         &self.shared.accounts
     }
@@ -467,7 +467,7 @@ impl Ledger {
         &self.shared.tap
     }
 
-    /// The status cache.
+    /// The cache of landed messages and of the results of transactions.
     pub fn statuses(&self) -> &StatusCache {
         &self.shared.statuses
     }
@@ -515,7 +515,7 @@ impl Ledger {
     /// this program does not support.
     ///
     /// # Errors
-    /// That feature.
+    /// The feature that this program does not support.
     pub fn check_next_slot(&self) -> Result<(), FeatureError> {
         let chain = self.chain();
         let (last, next) = (chain.last().slot, chain.last().slot + 1);

@@ -19,12 +19,12 @@ use crate::error::TransactionError;
 /// Maximum bytes in the queue.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// What the listener subscribes to.
+/// The events that the listener subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interests {
     /// Transactions with their log lines, votes included.
     pub logs: bool,
-    /// Votes.
+    /// Simple votes, without their log lines.
     pub votes: bool,
     /// Accounts that transactions changed.
     pub accounts: bool,
@@ -42,7 +42,7 @@ impl Interests {
 pub struct LandedTransaction {
     /// The slot in which it landed.
     pub slot: u64,
-    /// The wire bytes.
+    /// The transaction's bytes as on the wire.
     pub wire: Box<[u8]>,
     /// Addresses from lookup tables, the writable ones first.
     pub loaded: Vec<Pubkey>,
@@ -59,7 +59,7 @@ pub struct LandedTransaction {
 pub struct AccountUpdate {
     /// The slot of the change.
     pub slot: u64,
-    /// The account's address.
+    /// Address of the changed account.
     pub key: Pubkey,
     /// The state after the change; without lamports if it was deleted.
     pub account: Account,
@@ -108,14 +108,14 @@ impl Notifier {
         }
     }
 
-    /// What the listener wants.
+    /// The events that the listener subscribes to.
     #[inline]
     pub fn wanted(&self) -> Interests {
         let bits = self.wanted.load(Relaxed);
         Interests { logs: bits & LOGS != 0, votes: bits & VOTES != 0, accounts: bits & ACCOUNTS != 0 }
     }
 
-    /// Drains the queue.
+    /// Takes everything out of the queue, for the listener.
     pub fn take(&self) -> DrainedNotifications {
         std::mem::take(&mut *self.queue()).tapped
     }

@@ -21,13 +21,13 @@ const SAMPLES: usize = 720;
 pub struct PerformanceSample {
     /// The slot that ended the sample.
     pub slot: u64,
-    /// Number of slots.
+    /// Number of slots since the previous sample, those without a block included.
     pub slots: u64,
     /// Number of transactions, votes included.
     pub transactions: u64,
     /// Number of transactions that were not votes.
     pub non_vote_transactions: u64,
-    /// Length in seconds.
+    /// Length in seconds by the chain's clock, at least 60.
     pub seconds: u16,
 }
 

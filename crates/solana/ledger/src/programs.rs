@@ -97,7 +97,7 @@ pub(crate) struct GatedProgram {
 }
 
 impl GatedProgram {
-    /// The program's account.
+    /// The account of the program, whose data is its name.
     pub(crate) fn account(&self) -> Account {
         Account::native_program(self.name)
     }

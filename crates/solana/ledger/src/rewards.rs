@@ -38,7 +38,7 @@ pub(crate) use calculation::{EpochBoundary, RewardCalculation, StakeReward};
 pub(crate) use inflation::{InflationFeatures, InflationPoint};
 pub(crate) use payout::{PayoutBlock, pay_commissions};
 
-/// What decides the rewards of a chain.
+/// The rules that decide the rewards of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RewardRules {
     /// How many lamports an epoch adds.
@@ -66,14 +66,14 @@ pub(crate) struct RewardFeatures {
     /// A delegation that its account's balance no longer covers is reduced, and accounts below the minimum balance may
     /// receive something.
     pub(crate) relax_post_exec_min_balance_check: bool,
-    /// What the sysvar of epoch rewards holds above its minimum balance is burned after the distribution.
+    /// After the distribution, the lamports of the epoch-rewards sysvar above its minimum balance are burned.
     pub(crate) block_revenue_sharing: bool,
     /// The lamports that an account must hold for each byte.
     pub(crate) lamports_per_byte: u64,
 }
 
 impl RewardFeatures {
-    /// All are active.
+    /// Every feature is active, at the usual rent rate.
     #[cfg(test)]
     pub(crate) const ALL: Self = Self {
         delay_commission_updates: true,
@@ -84,7 +84,7 @@ impl RewardFeatures {
         lamports_per_byte: LAMPORTS_PER_BYTE,
     };
 
-    /// Those of a block.
+    /// The features and the rent rate of a block.
     pub(crate) fn of(features: &ActiveFeatures) -> Self {
         let has = |id: [u8; 32]| features.is_active(&id);
         Self {

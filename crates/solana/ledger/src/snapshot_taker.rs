@@ -37,32 +37,32 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub enum SnapshotEvent {
     /// The snapshot is complete.
     Taken {
-        /// The snapshot's file.
+        /// The finished file, and its slot.
         file: SnapshotFile,
-        /// Size in bytes.
+        /// Size of the file in bytes.
         bytes: u64,
         /// Time since the cut.
         took: Duration,
     },
     /// The snapshot was abandoned and removed.
     GivenUp {
-        /// The snapshot's slot.
+        /// The slot at whose end the state was captured.
         slot: u64,
-        /// The reason.
+        /// Why it was abandoned, with the file or the slot.
         why: SnapshotError,
     },
     /// An archive is complete.
     Archived {
-        /// The archive.
+        /// The finished file, with its name and counts.
         archive: WrittenArchive,
         /// Time since the cut.
         took: Duration,
     },
     /// The archive was abandoned and removed.
     ArchiveGivenUp {
-        /// The archive's slot.
+        /// The slot at whose end the state was captured.
         slot: u64,
-        /// The reason.
+        /// The failure, which names the file.
         why: ArchiveError,
     },
 }
@@ -119,7 +119,7 @@ impl Drop for Taker {
     }
 }
 
-/// What is written, and where to.
+/// The ledger that is written, and the destinations.
 struct Target {
     snapshots: Arc<Snapshots>,
     ledger: Arc<Ledger>,
@@ -259,7 +259,7 @@ fn permanent(to: &Target, cut: Cut) -> Result<WrittenSnapshot, SnapshotError> {
     Ok(written)
 }
 
-/// What was made of a cut.
+/// The files that were made of a cut.
 struct TakenCut {
     /// The snapshot, and its size in bytes.
     own: Option<(SnapshotFile, u64)>,
@@ -362,7 +362,7 @@ impl WrittenSnapshot {
         Ok(true)
     }
 
-    /// Completes the files.
+    /// Completes the snapshot and the archive, and adds the snapshot to the list.
     fn finish(self, to: &Target) -> Result<TakenCut, SnapshotError> {
         let Self { own, archive, manifest, features, .. } = self;
         let own = own.map(|own| own.finish(&manifest)).transpose()?;

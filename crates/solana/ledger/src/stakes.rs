@@ -38,7 +38,7 @@ const CREDITS: usize = DELEGATION + 64;
 pub struct Delegation {
     /// The vote account that it delegates to.
     pub vote: Pubkey,
-    /// The delegated lamports.
+    /// Lamports that are delegated, active or not.
     pub stake: u64,
     /// The epoch of activation; `u64::MAX` for a stake of genesis.
     pub activation_epoch: u64,
@@ -251,7 +251,7 @@ pub(crate) struct CountedVote {
 /// The stakes that determine an epoch's leaders and the weight of its votes.
 #[derive(Debug, Default)]
 pub struct EpochStakes {
-    /// The epoch.
+    /// The epoch whose leaders they determine.
     pub epoch: u64,
     /// The epoch that had begun when the stakes were counted.
     pub counted_in: u64,
@@ -325,13 +325,13 @@ impl EpochStakes {
 /// A stake account that delegates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StakeAccount {
-    /// Its address.
+    /// Address of the account.
     pub(crate) key: Pubkey,
-    /// Its balance.
+    /// Balance in lamports, of which the delegation is a part.
     pub(crate) lamports: u64,
     /// Bytes of its data.
     pub(crate) data_len: usize,
-    /// What it delegates.
+    /// The delegation in its data.
     pub(crate) delegation: Delegation,
 }
 

@@ -286,7 +286,7 @@ pub struct StatusCache {
     cut: AtomicU32,
     /// Entries alive at this height are not overwritten; `u32::MAX` if no block is ever undone.
     kept_from: AtomicU32,
-    /// What the archive says from which the ledger started.
+    /// The statuses of the archive from which the ledger started.
     archived: RwLock<Option<ArchivedStatuses>>,
     /// The height from which that is forgotten; 0 if there is none.
     archived_until: AtomicU32,

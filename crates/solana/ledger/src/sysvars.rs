@@ -117,7 +117,7 @@ pub struct EpochRewards {
     pub parent_blockhash: Hash,
     /// Sum of the points of all stakes.
     pub total_points: u128,
-    /// Lamports to distribute.
+    /// Lamports of all rewards of the epoch, distributed or not.
     pub total_rewards: u64,
     /// Lamports distributed so far.
     pub distributed_rewards: u64,
@@ -126,7 +126,7 @@ pub struct EpochRewards {
 }
 
 impl EpochRewards {
-    /// Reads the sysvar.
+    /// Reads the sysvar; the default, without rewards, if it does not exist.
     pub(crate) fn load(accounts: &Accounts) -> Self {
         accounts.with(&SYSVAR_EPOCH_REWARDS, |account| Self::read(account.data())).flatten().unwrap_or_default()
     }

@@ -28,7 +28,7 @@ use crate::performance::PerformanceSample;
 pub struct LatestBlockhash {
     /// The slot of the answer.
     pub slot: u64,
-    /// The blockhash.
+    /// The newest blockhash at that slot.
     pub blockhash: Hash,
     /// As the cluster counts it: 150 blocks after [`Ledger::block_height`] of the same commitment. For an ended block
     /// that is one less than the last height at which a transaction that names the hash can actually land,

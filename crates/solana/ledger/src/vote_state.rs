@@ -47,13 +47,13 @@ pub struct VoteState {
 /// A vote account, with its stake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteAccount {
-    /// Its address.
+    /// Address of the vote account.
     pub key: Pubkey,
     /// The stake by which it leads and votes in the current epoch, in lamports: it was counted an epoch ago.
     pub stake: u64,
     /// The stake that is active since the current epoch began, in lamports: it counts in the next one.
     pub activated_stake: u64,
-    /// The parsed state.
+    /// The state in its data, parsed.
     pub state: VoteState,
 }
 

@@ -28,7 +28,7 @@ pub use local::gather;
 /// Default number of simulated nodes.
 const SIMULATED: usize = 2_000;
 
-/// `hearth cluster`
+/// The subcommands of `hearth cluster`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Simulate block propagation in a cluster that is too large for this machine.
@@ -86,7 +86,7 @@ pub enum Command {
     Demo(local::demo::Demo),
 }
 
-/// `hearth cluster simulate`
+/// The arguments of `hearth cluster simulate`.
 #[derive(Args)]
 pub struct Simulate {
     /// Number of nodes, including the leader [default: 2000, or those of a file of stakes].
@@ -155,9 +155,9 @@ pub enum ClusterError {
     /// A result cannot be written.
     #[error("cannot write the result to {}: {source}", path.display())]
     Write {
-        /// The result's path.
+        /// The file of the JSON or of the page, `-` for standard output.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be written, as the system says it.
         source: io::Error,
     },
 }

@@ -17,7 +17,7 @@ pub(super) const HEIGHT: f64 = 300.0;
 /// Maximum number of bars: with more followers each bar stands for several.
 const BARS: usize = 100;
 
-/// Renders the page.
+/// Renders the report of a simulation as an HTML document.
 pub fn of(report: &Report) -> String {
     let mut body = format!("<h1>How blocks spread over {} nodes</h1>\n", report.nodes);
     let _ = writeln!(body, "<section>\n{}</section>", summary(report));

@@ -12,13 +12,13 @@ use super::{Plan, PlanError, Stakes, World, traffic};
 /// One load as the talk showed it.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownLoad {
-    /// Transactions per second.
+    /// Transactions per second that the talk's dashboard showed.
     pub tps: f64,
-    /// What each follower sent while it retransmitted shreds, b/s.
+    /// Rate at which each follower sent while it retransmitted shreds, b/s.
     pub follower_sent_bps: f64,
-    /// What the leader sent, b/s.
+    /// Rate at which the leader sent, b/s.
     pub leader_sent_bps: f64,
-    /// What the load generator sent, b/s, where the talk showed it.
+    /// Rate at which the load generator sent, b/s, where the talk showed it.
     pub load_sent_bps: Option<f64>,
 }
 
@@ -33,11 +33,11 @@ pub const SHOWN: [ShownLoad; 2] = [
 pub struct Bandwidth {
     /// Name of the bandwidth.
     pub of: &'static str,
-    /// Transactions per second.
+    /// The load, in transactions per second.
     pub tps: f64,
     /// As the talk showed it, b/s.
     pub shown_bps: f64,
-    /// As simulated, b/s.
+    /// As simulated, the modelled part included, b/s.
     pub ours_bps: f64,
     /// The part of `ours_bps` that comes from the fitted model of the leader's other traffic, b/s.
     pub modelled_bps: f64,
@@ -61,7 +61,7 @@ pub struct Growth {
     pub ours: f64,
 }
 
-/// The simulated talk.
+/// The bandwidths of the talk's cluster, shown and simulated.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
     /// Bandwidths, the first load's before the second's.

@@ -30,7 +30,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// A slot to simulate.
 pub struct Slot<'a> {
-    /// The map.
+    /// The map: regions, their rates, and the links between them.
     pub world: &'a World,
     /// The nodes, and their trees.
     pub nodes: &'a NodeSet,
@@ -42,7 +42,7 @@ pub struct Slot<'a> {
     pub leader: usize,
     /// The slot's number: other slots have other trees.
     pub number: u64,
-    /// Duration in ns.
+    /// Duration in nanoseconds, over which the leader cuts the sets at equal intervals.
     pub ns: u64,
     /// Number of its sets.
     pub sets: u64,
@@ -155,7 +155,7 @@ struct Engine<'a> {
     course: SlotResult,
 }
 
-/// Simulates a slot.
+/// Simulates a slot until 10 s after the leader cut the last set, and returns what each node had and sent.
 pub fn run(slot: &Slot<'_>) -> SlotResult {
     let mut engine = Engine::new(slot);
     engine.begin();

@@ -51,7 +51,7 @@ const POINTS: usize = 200;
 pub struct Plan {
     /// Number of nodes, including the leader.
     pub nodes: usize,
-    /// Transfers per second.
+    /// Transfers per second that the leader puts into its block.
     pub tps: f64,
     /// Duration of a slot in milliseconds.
     pub slot_ms: f64,
@@ -65,7 +65,7 @@ pub struct Plan {
     pub fanout: usize,
     /// Number of simulated slots, each with another seed, leader and tree.
     pub seeds: u32,
-    /// The first seed.
+    /// The seed of the first slot; each further slot has the next number.
     pub seed: u64,
     /// Maximum simulated FEC sets of a slot, which are the last ones.
     pub sets: u16,
@@ -105,7 +105,7 @@ pub enum PlanError {
 /// The results of a slot. Times are in milliseconds after the leader cut the slot's last set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seed {
-    /// The slot's seed.
+    /// The seed of the slot, which is also its slot number.
     pub seed: u64,
     /// Time until 50, 90 and 99 % of the stake had the block; `None` if they never had it.
     pub stake_ms: [Option<f64>; 3],
@@ -136,11 +136,11 @@ pub struct Seed {
 /// The results of all slots.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Number of nodes.
+    /// Number of nodes, the leader and dead ones included.
     pub nodes: usize,
     /// Number of dead nodes.
     pub dead: usize,
-    /// Transfers per second.
+    /// Transfers per second that the leader puts into its block.
     pub tps: f64,
     /// The distribution of stake.
     pub stakes: String,

@@ -30,17 +30,17 @@ pub enum Kind {
 /// An event, ordered by time, then by all other fields, so that runs are reproducible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// Time in ns.
+    /// Time in nanoseconds since the slot began.
     pub at: u64,
     /// The node at which it happens.
     pub node: u16,
-    /// The set's index.
+    /// Index of the FEC set among the simulated ones.
     pub set: u16,
     /// The kind of event.
     pub kind: Kind,
     /// Index of the shred in the set.
     pub shred: u8,
-    /// The sending node.
+    /// The node that sent the datagram; any node for an event without one.
     pub from: u16,
 }
 
@@ -53,7 +53,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds an event.
+    /// Adds an event at the time of the last popped one or later.
     pub fn push(&mut self, event: Event) {
         let bucket = (event.at >> BUCKET) as usize;
         if bucket <= self.at {

@@ -77,7 +77,7 @@ pub fn starter(config: sign::Config, security: &Security) -> StartApart {
     })
 }
 
-/// What this machine can do for a sandbox, in one line.
+/// Describes in one line the means for a sandbox that this machine has.
 pub fn abilities() -> String {
     let landlock = match sandbox::landlock_version() {
         Ok(version) => format!("Landlock {version}"),
@@ -88,10 +88,10 @@ pub fn abilities() -> String {
     format!("{filter}, {landlock}, {namespaces}")
 }
 
-/// What the tile's process says.
+/// The report of the tile's process.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Report {
-    /// Why it ends.
+    /// Why the process ends, if an error ends it.
     error: Option<String>,
     /// Steps of the sandbox that the machine refuses, with the reasons.
     missing: Vec<(String, String)>,

@@ -31,17 +31,17 @@ pub struct Archives {
     folders: [PathBuf; 2],
 }
 
-/// The newest archives.
+/// The archives with the highest slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestArchives {
-    /// The full one.
+    /// The full archive with the highest slot.
     pub full: ArchiveName,
     /// The newest of those that build on it.
     pub incremental: Option<ArchiveName>,
 }
 
 impl Archives {
-    /// Those of the chain in `folder`; `None` if this node is not to serve them.
+    /// The archives of the chain in `folder`; `None` if this node must not serve them.
     pub fn served(config: &Config, folder: &Path) -> Option<Self> {
         let folders = [restore::folder(config, folder), restore::archive_folder(config, folder)];
         config.snapshots.serve_archives.then_some(Self { folders })
@@ -60,7 +60,7 @@ impl Archives {
         Some(NewestArchives { full, incremental: newest(Some(full.slot)) })
     }
 
-    /// What a path of the RPC port leads to, if that is an archive.
+    /// The archive to which a path of the RPC port leads; `None` if it leads to none.
     pub fn download(&self, path: &str) -> Option<Download> {
         let elsewhere = |name: ArchiveName| Download::Elsewhere(format!("/{name}"));
         match path {
@@ -76,7 +76,7 @@ impl Archives {
         }
     }
 
-    /// What gossip announces of them.
+    /// The newest archives, as gossip announces them.
     pub fn announced(&self) -> Option<ServedArchives> {
         let newest = self.newest()?;
         let of = |name: ArchiveName| (name.slot, name.hash);
@@ -84,7 +84,7 @@ impl Archives {
     }
 }
 
-/// What gossip announces of the archives that are served, and what is to be called when there are others.
+/// The announcement of the archives that are served, and the function to call when they have changed.
 pub fn announce(archives: Option<Archives>) -> (Arc<AnnouncedArchives>, impl Fn() + Send + 'static) {
     let announced = Arc::new(AnnouncedArchives::default());
     let to = Arc::clone(&announced);

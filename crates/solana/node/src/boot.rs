@@ -109,9 +109,9 @@ pub enum BootError {
     /// The ledger folder cannot be used.
     #[error("cannot use the ledger folder {}: {source}; --ledger (or ledger.path) names another", path.display())]
     Folder {
-        /// The ledger folder.
+        /// The ledger folder as configured.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be used, as the system says it.
         source: std::io::Error,
     },
     /// A key cannot be read or created.
@@ -205,17 +205,17 @@ impl ExitCode for BootError {
 
 /// The configuration of the load generator.
 pub struct Load {
-    /// Configuration of benchg.
+    /// Configuration of the benchg tiles, which generate and sign transactions.
     pub benchg: benchg::Config,
-    /// Receives bencho's samples.
+    /// The channel into which bencho puts its samples.
     pub samples: Sender<bencho::Sample>,
 }
 
 /// An opened and replayed chain, before anything runs.
 pub struct Chain {
-    /// The chain's genesis.
+    /// The genesis in the ledger folder.
     pub genesis: Genesis,
-    /// The chain's state.
+    /// The accounts and the forks, as replayed.
     pub ledger: Arc<Ledger>,
     /// The recovery report of the block store.
     pub recovery: Recovery,
@@ -223,7 +223,7 @@ pub struct Chain {
     pub replayed: ReplaySummary,
     folder: PathBuf,
     identity: Identity,
-    /// Where its identity changes while it runs.
+    /// Follows its identity, which the operator may change while it runs.
     watch: IdentityWatch,
     faucet: Identity,
     store: BlockStore,
@@ -234,7 +234,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The node's identity.
+    /// The public identity key with which the node starts.
     pub fn identity(&self) -> Pubkey {
         self.identity.public
     }
@@ -252,29 +252,29 @@ pub struct Instruments {
 
 /// The parts of a node before it runs.
 pub struct NodeParts {
-    /// The node's tiles.
+    /// The tiles, and the links between them.
     pub topology: Topology,
-    /// The bound ports.
+    /// The ports, which are bound before any tile runs.
     pub bound: BoundPorts,
-    /// The opened chain.
+    /// The chain to continue, opened and replayed.
     pub chain: Chain,
     /// The observers, if the program has any.
     pub instruments: Option<Instruments>,
 }
 
-/// A running node.
+/// A running node, until [`RunningNode::stop`].
 pub struct RunningNode {
-    /// The running tiles.
+    /// The threads and processes of its tiles.
     pub node: Node,
     /// The ports it listens on.
     pub ports: Ports,
-    /// The RPC's address.
+    /// The address at which it serves JSON-RPC over HTTP.
     pub rpc: SocketAddr,
     /// Whether the RPC serves the dashboard.
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
-    /// Where the operator changes its keys.
+    /// The switches by which the operator changes its keys.
     pub desks: Desks,
     at: Position,
     rpc_server: RpcServer,
@@ -772,7 +772,7 @@ struct Peers {
     gossip: gossip::Config,
     board: Arc<Board>,
     _echo: EchoServer,
-    /// Where the session is recorded, if it is: it ends when this is dropped.
+    /// The recorder of its session, if it is recorded; dropping it ends the session.
     capture: Option<Capture>,
     ip: Ipv4Addr,
 }

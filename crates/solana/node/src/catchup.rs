@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const RETRIES_MAX: usize = 5;
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// `hearth catchup`
+/// The arguments of `hearth catchup`.
 #[derive(Args)]
 pub struct Options {
     /// The node's identity; without NODE_RPC_URL its RPC is found by gossip.
@@ -47,11 +47,11 @@ pub struct Options {
 /// How sure a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
-    /// Executed.
+    /// Executed by the node.
     Processed,
     /// Voted for by two thirds of the stake.
     Confirmed,
-    /// Final.
+    /// Rooted by two thirds of the stake.
     Finalized,
 }
 
@@ -77,7 +77,7 @@ pub enum CatchupError {
     /// The RPC is another node's.
     #[error("the node at {url} is {found}, and not {expected}")]
     OtherNode {
-        /// The RPC's URL.
+        /// The URL of the RPC that was queried.
         url: String,
         /// The identity of the node there.
         found: String,
@@ -90,11 +90,11 @@ pub enum CatchupError {
     /// A node's answer has no slot or no identity.
     #[error("{url} answers {method} with something else: {answer}")]
     Garbled {
-        /// The RPC's URL.
+        /// The URL of the RPC that was queried.
         url: String,
-        /// The method.
+        /// The JSON-RPC method that was called.
         method: &'static str,
-        /// The answer.
+        /// The node's answer, as JSON text.
         answer: String,
     },
 }

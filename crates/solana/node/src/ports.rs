@@ -24,7 +24,7 @@ const HUNDREDS_MAX: u16 = 100;
 /// The bound ports of a node.
 #[derive(Debug)]
 pub struct BoundPorts {
-    /// The ports' addresses.
+    /// The addresses that were bound, after any move.
     pub ports: Ports,
     /// The purposes of the ports that moved because their defaults are in use.
     pub moved: Vec<&'static str>,

@@ -42,7 +42,7 @@ pub enum ReplayError {
     /// The block store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The history failed.
+    /// The transaction history cannot be read or written.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// A block is invalid.
@@ -89,11 +89,11 @@ pub type ReplayControl = std::ops::ControlFlow<()>;
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaySummary {
-    /// Number of blocks.
+    /// Number of blocks that were executed.
     pub blocks: u64,
     /// The slot that it started after: a snapshot's, or that of the genesis.
     pub from_slot: u64,
-    /// Number of transactions.
+    /// Number of transactions in these blocks.
     pub transactions: u64,
     /// The slot of the last block.
     pub last_slot: u64,

@@ -37,9 +37,9 @@ pub enum RestoreError {
     /// The archives cannot be listed.
     #[error("cannot list {}: {source}", path.display())]
     List {
-        /// The folder.
+        /// The folder that was searched for archives.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be listed, as the system says it.
         source: std::io::Error,
     },
     /// An archive that is newer than what is here cannot be used.
@@ -52,7 +52,7 @@ pub enum RestoreError {
         path.display()
     )]
     NoBase {
-        /// The incremental archive.
+        /// The path of the incremental archive.
         path: PathBuf,
         /// The slot of its full archive.
         base: u64,
@@ -78,14 +78,14 @@ pub enum RestoreError {
 
 /// The hard forks of a chain, as far as they are declared: by its folder and by the configuration.
 pub struct Declared {
-    /// Those that the folder names; `None` if it is new, or of a version that did not write them.
+    /// The hard forks that the folder names; `None` if it is new, or of a version that did not write them.
     stored: Option<Vec<u64>>,
     /// All, each slot as often as it counts.
     pub all: Vec<u64>,
 }
 
 impl Declared {
-    /// Those of the chain in a ledger folder.
+    /// Reads the hard forks of the chain in a ledger folder, and adds those of the configuration.
     ///
     /// # Errors
     /// The folder's file cannot be read.
@@ -111,7 +111,7 @@ impl Declared {
 
 /// The state before blocks are replayed.
 pub struct RestoredState {
-    /// The restored ledger.
+    /// The ledger at the slot of the snapshot, or at genesis.
     pub ledger: Arc<Ledger>,
     /// The id of its last block; `None` at genesis.
     pub block_id: Option<[u8; 32]>,
@@ -156,7 +156,7 @@ pub struct StateFolders {
 }
 
 impl StateFolders {
-    /// Those of the chain in a ledger folder.
+    /// The folders of the chain in a ledger folder.
     pub fn of(config: &Config, chain: &Path) -> Self {
         Self { snapshots: folder(config, chain), chain: chain.into() }
     }

@@ -38,13 +38,13 @@ const SAY_EVERY: Duration = Duration::from_secs(2);
 /// How long the end of a recorded session may take: long enough to compress the largest one on a core that others use.
 const SESSION_PATIENCE: Duration = Duration::from_secs(300);
 
-/// `hearth run`
+/// The arguments of `hearth run`.
 #[derive(Args)]
 pub struct Options {
-    /// The file.
+    /// The option `--config`, which names the configuration file.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// What goes before it.
+    /// The options that replace keys of the configuration file.
     #[command(flatten)]
     pub flags: Flags,
     /// End when this process, which has started it, does.
@@ -64,7 +64,7 @@ pub enum RunError {
     /// The admin socket cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// A tile died.
+    /// A tile panicked, which ends the node.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::TilePanic),
     /// It has diverged from its cluster.
@@ -200,7 +200,7 @@ fn open_chain(
     }
 }
 
-/// What the admin socket tells of a running node.
+/// The facts about a running node, for its admin socket.
 fn facts(config: &Config, running: &RunningNode) -> Facts {
     // `getHighestSnapshotSlot` names the archives that are served; who waits for a new one of a folder into which the
     // node writes none waits for ever.

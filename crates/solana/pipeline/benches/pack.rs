@@ -18,7 +18,6 @@ const CAPACITY: usize = 1 << 16;
 const BANKS: usize = 4;
 /// Compute units reserved for a transfer; half of them are used.
 const COST: u32 = 1_900;
-/// Transactions per iteration.
 const ROUND: usize = 1 << 14;
 
 fn account(n: u64) -> Pubkey {

@@ -20,13 +20,11 @@ use hearth_wire::entry::write_entry;
 use hearth_wire::shred::{DATA_PER_SET, INDEX, SET_INDEX, ShredKind, VARIANT, Variant};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
-/// Transfers per entry.
 const TRANSFERS: usize = 64;
-/// Entries per block.
 const ENTRIES: usize = 128;
 /// One shred out of this many is lost.
 const LOST: usize = 10;
-/// What a follower of a leader with a million transfers per second must receive.
+/// Transfers per second that a follower of a fast leader must receive.
 const GOAL: f64 = 1e6;
 /// Stake of the first node, in lamports.
 const STAKE_MAX: f64 = 1e14;

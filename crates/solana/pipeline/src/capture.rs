@@ -26,7 +26,7 @@ pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Bytes that a packet takes in the queue beside its own.
 const PACKET_BYTES: usize = size_of::<CapturedPacket>();
 
-/// Where a packet came from, which is also the tile that it was for.
+/// The origin of a packet, which is also the tile that it was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PacketSource {
@@ -54,11 +54,11 @@ impl PacketSource {
 pub struct CapturedPacket {
     /// The node's clock, nanoseconds since it was made.
     pub at_ns: u64,
-    /// Where it came from.
+    /// The port or tile that it came from.
     pub source: PacketSource,
     /// The sender's address; unspecified where the tile does not know it.
     pub from: SocketAddr,
-    /// Its bytes.
+    /// The packet's bytes, as the tile received them.
     pub data: Vec<u8>,
 }
 

@@ -15,7 +15,7 @@ use hearth_wire::Pubkey;
 /// A node that serves repair requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairPeer {
-    /// Its identity.
+    /// Public key that identifies the node in gossip.
     pub identity: Pubkey,
     /// The address for requests.
     pub serve_repair: SocketAddrV4,
@@ -65,7 +65,7 @@ impl View {
         set(&mut self.repair, &identity, server, |server| &server.identity);
     }
 
-    /// Forgets a node.
+    /// Removes a node that gossip no longer knows, if it is here.
     pub fn remove(&mut self, identity: &Pubkey) {
         self.number += u64::from(set(&mut self.tvu, identity, None, |contact| &contact.identity));
         set(&mut self.repair, identity, None, |server| &server.identity);
@@ -76,7 +76,7 @@ impl View {
         self.number
     }
 
-    /// Where this node receives shreds.
+    /// The address at which this node receives shreds; `None` until gossip knows one.
     pub fn own_tvu(&self) -> Option<SocketAddrV4> {
         self.own_tvu
     }

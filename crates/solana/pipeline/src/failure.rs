@@ -30,7 +30,7 @@ impl<E> Failure<E> {
         self.0.lock().take()
     }
 
-    /// Sets the reason.
+    /// Records the reason, in place of an earlier one that was not taken.
     pub(crate) fn set(&self, why: E) {
         *self.0.lock() = Some(why);
     }

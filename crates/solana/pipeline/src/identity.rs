@@ -35,13 +35,13 @@ pub enum IdentityError {
 
 /// The identity that the operator wants.
 pub struct IdentityRequest {
-    /// Its key.
+    /// The key pair of the wanted identity, in a locked page.
     pub key: Keypair,
     /// Its role in the cluster.
     pub role: Role,
 }
 
-/// What a node does with an identity.
+/// The role of a node under an identity: whether it votes and makes blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// The account that it votes with, if it votes.
@@ -55,7 +55,7 @@ pub struct Role {
 /// How far a change is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityStatus {
-    /// The current identity.
+    /// The identity that the node's tiles use now.
     pub identity: Pubkey,
     /// Whether a change of it is under way.
     pub is_changing: bool,
@@ -68,7 +68,7 @@ struct State {
     wanted: Option<IdentityRequest>,
     /// The current identity's key, until sign takes it.
     key: Option<Keypair>,
-    /// Where keys go if sign has a process of its own.
+    /// The pipe for keys if sign has a process of its own.
     pipe: Option<KeySender>,
     failure: Option<String>,
 }
@@ -81,7 +81,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Where the operator changes the identity.
+/// A handle by which the operator changes the identity.
 #[derive(Clone)]
 pub struct IdentityDesk(Arc<Shared>);
 
@@ -140,7 +140,7 @@ impl From<Pubkey> for IdentityWatch {
 }
 
 impl IdentityWatch {
-    /// Where the operator changes it.
+    /// Returns the handle by which the operator changes it.
     pub fn desk(&self) -> IdentityDesk {
         IdentityDesk(Arc::clone(&self.shared))
     }
@@ -220,7 +220,7 @@ impl IdentityWatch {
         self.changes = self.shared.changes.fetch_add(1, Release) + 1;
     }
 
-    /// Refuses the request.
+    /// Drops the operator's request, and keeps the reason for [`IdentityStatus::failure`].
     pub(crate) fn refuse(&self, why: String) {
         let mut state = self.shared.state.lock();
         state.wanted = None;

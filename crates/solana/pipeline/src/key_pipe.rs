@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 /// Bytes of a seed.
 const SEED: usize = 32;
-/// Kinds of changes.
+/// First byte of each message: the kind of change.
 const ADD_VOTER: u8 = 1;
 const REMOVE_VOTERS: u8 = 2;
 const SET_IDENTITY: u8 = 3;

@@ -70,13 +70,13 @@ pub use slots::{
 };
 pub use stakes::{STAKED_MAX, StakesPiece};
 
-/// Datagrams received.
+/// Datagrams of the QUIC port and of the plain UDP TPU port.
 pub const NET_QUIC: &str = "net_quic";
-/// Shreds received.
+/// Shreds from Turbine and from repair.
 pub const NET_SHRED: &str = "net_shred";
 /// Datagrams to send, from the QUIC server.
 pub const QUIC_NET: &str = "quic_net";
-/// Transactions received.
+/// Whole transactions from the QUIC and UDP ports, their signatures not verified yet.
 pub const QUIC_VERIFY: &str = "quic_verify";
 /// Transactions submitted over RPC.
 pub const RPC_VERIFY: &str = "rpc_verify";
@@ -94,7 +94,7 @@ pub const NET_TXSEND: &str = "net_txsend";
 pub const TXSEND_NET: &str = "txsend_net";
 /// Handshakes with leaders, to be signed.
 pub const TXSEND_SIGN: &str = "txsend_sign";
-/// Signatures of handshakes.
+/// Signatures of the handshakes with leaders.
 pub const SIGN_TXSEND: &str = "sign_txsend";
 /// Transactions whose signatures are valid.
 pub const VERIFY_DEDUP: &str = "verify_dedup";
@@ -102,7 +102,7 @@ pub const VERIFY_DEDUP: &str = "verify_dedup";
 pub const DEDUP_PACK: &str = "dedup_pack";
 /// Microblocks to execute, one link per bank.
 pub const PACK_BANK: &str = "pack_bank";
-/// Executed microblocks.
+/// Executed microblocks, to be mixed into the hash chain.
 pub const BANK_POH: &str = "bank_poh";
 /// Finished microblocks: locks and unused compute are returned.
 pub const BANK_PACK: &str = "bank_pack";
@@ -122,11 +122,11 @@ pub const SHRED_SIGN: &str = "shred_sign";
 pub const SIGN_SHRED: &str = "sign_shred";
 /// Messages of votes, to be signed.
 pub const TOWER_SIGN: &str = "tower_sign";
-/// Signatures of votes.
+/// Signatures of the votes that tower asked for.
 pub const SIGN_TOWER: &str = "sign_tower";
 /// The votes of a lone node, straight to pack: they do not count as work that starts a slot, and never wait for room.
 pub const TOWER_PACK: &str = "tower_pack";
-/// Signed FEC sets.
+/// FEC sets to store: this node's own once signed, and other nodes' once complete.
 pub const SHRED_STORE: &str = "shred_store";
 /// Outcomes of transactions, for the history; only if one is kept.
 pub const BANK_STORE: &str = "bank_store";
@@ -162,7 +162,7 @@ pub const TOWER_GOSSIP: &str = "tower_gossip";
 pub const GOSSIP_NET: &str = "gossip_net";
 /// Gossip's messages to sign.
 pub const GOSSIP_SIGN: &str = "gossip_sign";
-/// Signatures for gossip.
+/// Signatures of the messages that gossip asked for.
 pub const SIGN_GOSSIP: &str = "sign_gossip";
 /// Parts of a block to execute, one link per exec tile.
 pub const REPLAY_EXEC: &str = "replay_exec";
@@ -186,19 +186,19 @@ pub const REPAIR_NET: &str = "repair_net";
 pub const REPAIR_SIGN: &str = "repair_sign";
 /// Signatures of repair requests and pongs.
 pub const SIGN_REPAIR: &str = "sign_repair";
-/// What is missing of slots.
+/// Which shreds of partial slots are missing.
 pub const SHRED_REPAIR: &str = "shred_repair";
 /// Slots with votes, to be requested, and which nodes to ask for the ancestors of which block.
 pub const TOWER_REPAIR: &str = "tower_repair";
-/// Their answers.
+/// The answers of nodes that were asked for ancestors.
 pub const REPAIR_TOWER: &str = "repair_tower";
 /// Repair requests and pongs of other nodes.
 pub const NET_RSERVE: &str = "net_rserve";
 /// Responses to repair requests, and pings.
 pub const RSERVE_NET: &str = "rserve_net";
-/// Pings to sign.
+/// Nonces of the repair server's pings, from which sign derives the tokens that it signs.
 pub const RSERVE_SIGN: &str = "rserve_sign";
-/// Signatures of pings.
+/// Signatures of the repair server's pings.
 pub const SIGN_RSERVE: &str = "sign_rserve";
 /// The latest blockhash, for the load generator.
 pub const BENCHO_BENCHG: &str = "bencho_benchg";

@@ -178,7 +178,7 @@ impl TagCache {
         ((u128::from(mixed) * self.map.len() as u128) >> 64) as usize
     }
 
-    /// Where `tag` is, or the free place where it belongs.
+    /// Returns the place of `tag`, or the free place where it belongs.
     #[inline]
     fn find(&self, tag: u64) -> usize {
         let mut place = self.home(tag);

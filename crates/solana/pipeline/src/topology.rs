@@ -129,10 +129,10 @@ impl Affinity {
 /// Why a layout is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// `layout.affinity` is invalid.
+    /// The node's own layout, `layout.affinity`, is invalid.
     #[error("layout.{0}")]
     Node(AffinityError),
-    /// `development.bench.affinity` is invalid.
+    /// The layout of the load generator, `development.bench.affinity`, is invalid.
     #[error("development.bench.{0}")]
     Load(AffinityError),
     /// One is `auto` and the other is not.

@@ -37,12 +37,12 @@ pub enum VoterError {
     /// The process of sign does not take changes now.
     #[error("The tile sign does not take keys now: try again")]
     Busy,
-    /// Sign has stopped.
+    /// The tile sign, which holds the keys, has stopped.
     #[error("The node is stopping")]
     Stopped,
 }
 
-/// Where changes go.
+/// How a change reaches the tile sign.
 enum Outlet {
     /// To the tile, in this process.
     Tile(Sender<KeyChange>),
@@ -66,7 +66,7 @@ impl Outlet {
     }
 }
 
-/// What it means that a change cannot be written.
+/// Maps the failure to write a change to the error for the operator.
 fn failure(why: &io::Error) -> VoterError {
     match why.kind() {
         ErrorKind::WouldBlock => VoterError::Busy,
@@ -74,7 +74,7 @@ fn failure(why: &io::Error) -> VoterError {
     }
 }
 
-/// Where changes come from.
+/// The source of changes, as sign has it.
 enum Changes {
     None,
     Here(Receiver<KeyChange>),

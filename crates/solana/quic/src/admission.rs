@@ -24,7 +24,7 @@ pub(crate) enum Refusal {
     Rate,
     /// Too many new connections from this address.
     IpRate,
-    /// Too many addresses.
+    /// The table of addresses is full, and this address is not in it.
     IpTable,
 }
 
@@ -61,10 +61,10 @@ struct Address {
     bucket: Bucket,
 }
 
-/// What the connections of a peer have in common. A key counts only if it has stake, since anybody can make others.
+/// The identity that a peer's connections share. A key counts only if it has stake, since anybody can make others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PeerId {
-    /// The peer's key.
+    /// The Ed25519 public key of the peer's certificate.
     Key([u8; 32]),
     /// The peer's IPv4 address or IPv6 /64.
     Address(IpAddr),

@@ -56,11 +56,11 @@ pub struct ClientConnectionId {
 pub enum ConnectionState {
     /// The handshake is under way.
     Connecting,
-    /// Ready to send.
+    /// The handshake is done, and transactions can be sent.
     Connected,
     /// Pausing before the next attempt.
     Waiting,
-    /// Closed by [`Client::close`].
+    /// Ended by [`Client::close`], and not dialled again.
     Closed,
 }
 
@@ -113,7 +113,7 @@ struct LeaderConnection {
     address: SocketAddr,
     /// Number of connections that had this line before.
     generation: u32,
-    /// Handshakes begun.
+    /// Handshakes begun so far, modulo 2^32. A signature names the one that it is for.
     attempt: u32,
     /// The pending signature of the current handshake, if the caller has it signed.
     wanted: Option<Arc<HandshakeSignature>>,
@@ -214,7 +214,7 @@ impl Client {
         })
     }
 
-    /// Counters since creation.
+    /// Counts since the client was made, by outcome.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }
@@ -439,7 +439,7 @@ impl Client {
         None
     }
 
-    /// Begins a handshake.
+    /// Begins a handshake with the line's address.
     fn dial(&mut self, id: u32, now: Instant) {
         let address = self.lines[id as usize].address;
         self.counters.connects += 1;

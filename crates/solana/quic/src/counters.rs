@@ -3,13 +3,13 @@
 //! memory  one struct per side
 //! source  every field names the one place where it is incremented
 
-/// What a [`crate::Server`] has done and refused since it was made.
+/// Counts of what a [`crate::Server`] has done and refused since it was made.
 ///
 /// `streams_accepted` = `transactions` + `streams_empty` + `streams_reset` + `streams_timed_out` +
 /// `streams_over_memory` + `streams_oversize` + `streams_abandoned` + the streams now unfinished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
-    /// Datagrams handed in.
+    /// UDP datagrams that the caller handed in.
     pub datagrams_in: u64,
     /// Datagrams that belong to no connection and start none: garbage, strays, stale.
     pub datagrams_ignored: u64,
@@ -39,13 +39,13 @@ pub struct ServerCounters {
     pub refused_malformed: u64,
     /// Connections closed after the handshake: too many with the same key, which has stake (code 4).
     pub refused_key_count: u64,
-    /// Handshakes begun.
+    /// Handshakes begun, those included whose first message TLS refuses.
     pub handshakes_begun: u64,
     /// Handshakes that failed: wrong protocol name, bad signature, transport error.
     pub handshakes_failed: u64,
     /// Handshakes given up after `handshake_timeout`.
     pub handshakes_timed_out: u64,
-    /// Handshakes done.
+    /// Handshakes done, those of connections closed right after it included.
     pub connections_opened: u64,
     /// Handshakes done in which the peer showed no usable key.
     pub connections_without_key: u64,
@@ -63,7 +63,7 @@ pub struct ServerCounters {
     pub connections_over_memory: u64,
     /// Open connections closed because a stream, or the handshake, came in too many frames (code 5).
     pub connections_fragmented: u64,
-    /// Streams taken up.
+    /// Streams that the peer opened and the server began to read.
     pub streams_accepted: u64,
     /// Transactions given to the caller.
     pub transactions: u64,
@@ -90,7 +90,7 @@ pub struct ServerCounters {
     pub throttled: u64,
 }
 
-/// What a [`crate::Client`] has done since it was made.
+/// Counts of what a [`crate::Client`] has done since it was made.
 ///
 /// `sent` = `acknowledged` + `stopped` + `lost` + the transactions now in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,11 +107,11 @@ pub struct ClientCounters {
     pub would_block: u64,
     /// Connection attempts, the first and the repeated.
     pub connects: u64,
-    /// Handshakes done.
+    /// Handshakes that were completed.
     pub connected: u64,
     /// Connections that ended, or could not be made.
     pub disconnected: u64,
-    /// Datagrams handed in.
+    /// UDP datagrams that the caller handed in.
     pub datagrams_in: u64,
     /// Datagrams that belong to no connection.
     pub datagrams_ignored: u64,

@@ -17,7 +17,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// The earliest deadline.
+    /// The earliest deadline of all slots; `None` if no slot has one.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.first().map(|e| e.0)
     }

@@ -84,7 +84,7 @@ impl HandshakeSignature {
         state.message.filter(|_| !std::mem::replace(&mut state.is_asked, true))
     }
 
-    /// Supplies the signature.
+    /// Supplies the Ed25519 signature, with which the handshake can go on.
     pub(crate) fn sign(&self, signature: [u8; 64]) {
         self.state().signature = Some(signature);
     }
@@ -252,7 +252,7 @@ impl DeferredSession {
     }
 }
 
-/// TLS' alert `handshake_failure`.
+/// The error of a failed handshake: TLS alert 40, `handshake_failure`, with `why` as its reason.
 fn failure(why: &str) -> TransportError {
     TransportError { code: TransportErrorCode::crypto(40), frame: None, reason: why.into() }
 }

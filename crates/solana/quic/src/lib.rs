@@ -92,7 +92,7 @@ pub mod close_code {
     pub const DROPPED: u32 = 1;
     /// The peer may not connect.
     pub const DISALLOWED: u32 = 2;
-    /// Too many connections.
+    /// The peer has its maximum of connections already, or the server has and evicts none.
     pub const TOO_MANY: u32 = 4;
     /// A stream was longer than a transaction may be.
     pub const INVALID_STREAM: u32 = 5;
@@ -101,7 +101,7 @@ pub mod close_code {
 /// One or more datagrams that the caller must send: the `len` bytes just written to its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to send.
+    /// The peer's address, to which the datagrams go.
     pub to: SocketAddr,
     /// How many bytes of the buffer are to be sent.
     pub len: usize,
@@ -136,9 +136,9 @@ pub enum ConfigError {
     OutOfRange {
         /// The field of the configuration.
         key: &'static str,
-        /// The configured value.
+        /// The value that was configured.
         value: u64,
-        /// The allowed range.
+        /// The range as the message names it, e.g. "at least 1".
         range: &'static str,
     },
 }

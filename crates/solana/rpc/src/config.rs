@@ -118,7 +118,7 @@ pub struct Busy;
 /// Signs a message with a key that the RPC does not hold.
 pub type FaucetSigner = Box<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
-/// What a path serves to a joining node: the genesis or a snapshot.
+/// The response to a joining node's request for a path: the genesis or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Download {
     /// The contents of this file.
@@ -135,7 +135,7 @@ pub type Offer = Box<dyn Fn(&str) -> Option<Download> + Send + Sync>;
 pub struct ClusterNode {
     /// The node's identity key.
     pub identity: Pubkey,
-    /// Gossip socket.
+    /// Gossip messages, over UDP.
     pub gossip: Option<SocketAddr>,
     /// TVU: shreds from Turbine.
     pub tvu: Option<SocketAddr>,
@@ -147,13 +147,13 @@ pub struct ClusterNode {
     pub tpu_forwards_quic: Option<SocketAddr>,
     /// TPU: votes over UDP.
     pub tpu_vote: Option<SocketAddr>,
-    /// Repair requests.
+    /// Repair requests from other nodes, over UDP.
     pub serve_repair: Option<SocketAddr>,
-    /// JSON-RPC over HTTP.
+    /// JSON-RPC for clients, over HTTP.
     pub rpc: Option<SocketAddr>,
-    /// WebSocket subscriptions.
+    /// Subscriptions of clients, over WebSocket.
     pub pubsub: Option<SocketAddr>,
-    /// Version as `major.minor.patch`.
+    /// Version of its client software, as `major.minor.patch`.
     pub version: String,
     /// Name of the client software.
     pub client: String,
@@ -180,11 +180,11 @@ pub type IdentitySource = Box<dyn Fn() -> Pubkey + Send + Sync>;
 
 /// The node that the RPC serves.
 pub struct RpcNode {
-    /// The chain's state.
+    /// The ledger from whose banks requests are answered.
     pub ledger: Arc<Ledger>,
     /// The pipeline's input for transactions.
     pub inlet: Box<dyn TransactionInlet>,
-    /// The node's identity.
+    /// Returns the node's identity key at the time of the call.
     pub identity: IdentitySource,
     /// Address that pays for airdrops.
     pub faucet: Pubkey,
@@ -203,21 +203,21 @@ pub struct RpcNode {
     pub cluster_nodes: ClusterNodes,
     /// The gossip address. A node outside a cluster does not listen there, but tools take its host from it.
     pub gossip: SocketAddr,
-    /// Where the node receives transactions over UDP.
+    /// The address at which the node receives transactions over UDP.
     pub tpu: SocketAddr,
-    /// Where the node receives transactions over QUIC.
+    /// The address at which the node receives transactions over QUIC.
     pub tpu_quic: SocketAddr,
     /// Whether the ledger keeps transaction statuses. If not, requests for them fail with an error that says so.
     pub transaction_history: bool,
     /// Length of a slot, in milliseconds.
     pub slot_ms: u64,
-    /// The server's counters.
+    /// The counters that the server increments.
     pub counters: Arc<Counters>,
     /// The block store, if the node keeps one.
     pub blocks: Option<Reader>,
     /// The transaction history, if the node keeps one.
     pub history: Option<HistoryReader>,
-    /// Which transactions were dropped, and why.
+    /// The dropped transactions, and the reason of each drop.
     pub fates: Arc<DropTable>,
     /// When the node started, in seconds since the Unix epoch; earlier drops are unknown.
     pub began_unix_s: u64,

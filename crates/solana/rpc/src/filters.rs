@@ -29,7 +29,7 @@ pub enum Filter {
     Memcmp {
         /// Offset of the first byte.
         offset: usize,
-        /// Expected bytes.
+        /// The bytes that must be there, decoded: at most [`BYTES_MAX`].
         bytes: Vec<u8>,
     },
     /// The data is that of a token account.

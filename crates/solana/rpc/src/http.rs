@@ -28,7 +28,7 @@ const DISCARDED_MAX: usize = 1024 * 1024;
 /// Body of a 405: the supported methods and paths.
 const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.tar.bz2, /chain.json and /snapshot\n";
 
-/// Answers one request.
+/// Answers one HTTP request: JSON-RPC by POST; health, downloads and the dashboard by GET.
 pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Response<Body> {
     let page = match &api.dashboard {
         Ok(dashboard) => dashboard.answer(&request, is_foreign(address, request.headers())),

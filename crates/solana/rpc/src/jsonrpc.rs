@@ -58,7 +58,6 @@ impl Failure {
         self.0.code()
     }
 
-    /// The error message.
     #[cfg(test)]
     pub fn message(&self) -> &str {
         self.0.message()
@@ -242,11 +241,11 @@ impl Failure {
     }
 }
 
-/// A well-formed request.
+/// A request whose envelope is valid. Its parameters are not checked yet.
 pub struct Request<'a> {
     /// Name of the method.
     pub method: &'a str,
-    /// The unparsed parameters.
+    /// The `params` member, of any JSON type; `None` if the request has none.
     pub params: Option<&'a Value>,
 }
 
@@ -262,7 +261,7 @@ pub fn answer_bounds(limits: &Limits) -> Bounds {
     Bounds { batch_read: usize::MAX, batch_bytes: answer_bytes, answer_bytes }
 }
 
-/// Formats a notification.
+/// Formats the notification of `result` to a subscription, as JSON text.
 pub fn notification(method: &str, result: &Value, subscription: u64) -> String {
     jsonrpc::notification(method, &format!(r#"{{"result":{result},"subscription":{subscription}}}"#))
 }

@@ -47,7 +47,7 @@ impl<'a> Params<'a> {
         self.get(index).ok_or_else(|| Failure::invalid_params(format!("{} is missing", place(index, name))))
     }
 
-    /// A required string.
+    /// The string at `index`. An error calls it `name` if it is missing or is no string.
     pub fn text(self, index: usize, name: &str) -> Result<&'a str, Failure> {
         let value = self.required(index, name)?;
         value.as_str().ok_or_else(|| wrong(&place(index, name), "a string", value))
@@ -59,7 +59,7 @@ impl<'a> Params<'a> {
         value.as_u64().ok_or_else(|| wrong(&place(index, name), "a whole number", value))
     }
 
-    /// A required array.
+    /// The array at `index`. An error calls it `name` if it is missing or is no array.
     pub fn list(self, index: usize, name: &str) -> Result<&'a [Value], Failure> {
         let value = self.required(index, name)?;
         value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(&place(index, name), "an array", value))
@@ -79,7 +79,7 @@ impl<'a> Params<'a> {
         texts.iter().enumerate().map(|(at, text)| signature(text, || place(at))).collect()
     }
 
-    /// Parameter `index`, unparsed.
+    /// Parameter `index` as any JSON value; `None` if it is missing or `null`.
     pub fn value(self, index: usize) -> Option<&'a Value> {
         self.get(index)
     }
@@ -154,12 +154,12 @@ impl<'a> Options<'a> {
         self.get(key).map_or(Ok(default), |_| self.flag(key))
     }
 
-    /// An optional string.
+    /// The string under `key`; `None` if it is missing. Any other type is an error.
     pub fn text(self, key: &str) -> Result<Option<&'a str>, Failure> {
         self.get(key).map(|value| value.as_str().ok_or_else(|| wrong(key, "a string", value))).transpose()
     }
 
-    /// An optional array.
+    /// The array under `key`; `None` if it is missing. Any other type is an error.
     pub fn list(self, key: &str) -> Result<Option<&'a [Value]>, Failure> {
         let list = |value: &'a Value| value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(key, "an array", value));
         self.get(key).map(list).transpose()

@@ -17,7 +17,7 @@ pub trait Profiler: Send + Sync {
     fn stop(&self, id: Option<u64>) -> Result<Value, String>;
 }
 
-/// What a profile samples.
+/// The duration, the tiles and the rate of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfilePlan {
     /// Duration of the profile.
@@ -31,7 +31,7 @@ pub struct ProfilePlan {
 /// Duration of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileSpan {
-    /// This many seconds.
+    /// This many seconds of wall time.
     Seconds(u64),
     /// The next block, from its start to its end.
     Block,

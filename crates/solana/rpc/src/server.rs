@@ -29,7 +29,7 @@ pub enum RpcError {
     PortInUse {
         /// The address that was requested.
         address: SocketAddr,
-        /// `HTTP` or `WebSocket`.
+        /// The protocol of the port: `HTTP` or `WebSocket`.
         what: &'static str,
     },
     /// Listening failed for another reason.
@@ -37,9 +37,9 @@ pub enum RpcError {
     Listen {
         /// The address that was requested.
         address: SocketAddr,
-        /// `HTTP` or `WebSocket`.
+        /// The protocol of the port: `HTTP` or `WebSocket`.
         what: &'static str,
-        /// The system's error.
+        /// Why the port cannot be bound, as the system says it.
         source: io::Error,
     },
     /// HTTP uses the highest port, so there is none above it for WebSocket.
@@ -115,7 +115,7 @@ impl RpcServer {
         self.websocket
     }
 
-    /// The server's counters.
+    /// The counters of its requests, connections and subscriptions, which outlive it.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }

@@ -38,7 +38,7 @@ pub async fn handle(
     websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
-/// One WebSocket connection.
+/// One WebSocket connection. Dropping it ends the client's subscriptions.
 struct Session(Caller);
 
 /// The client of a connection, as the hub knows it.

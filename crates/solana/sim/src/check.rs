@@ -32,12 +32,12 @@ const STARVED_NS: u64 = 10_000_000_000;
 /// Blocks that are looked at where the newest is another.
 const LOOK_BACK: usize = 48;
 
-/// What must hold.
+/// A property of the cluster that a run checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
     /// No two nodes root different blocks at a slot.
     OneRoot,
-    /// What a client saw confirmed is in every later root.
+    /// A transaction that a client saw confirmed is in every later root.
     ConfirmedStays,
     /// A block comes to one bank hash on every node.
     OneBankHash,
@@ -45,9 +45,9 @@ pub enum Invariant {
     Lamports,
     /// A healed cluster roots again in time.
     Heals,
-    /// What is kept to leave forks, and what tiles hold, stays within its bound.
+    /// The memory of tiles, and the state kept to leave forks, stay within their bounds.
     Memory,
-    /// No tile starves.
+    /// No tile waits for room too long, and no node has work at every instant, unless its disk fails it.
     Starves,
     /// Every transaction ends in exactly one counter.
     Counted,
@@ -67,7 +67,7 @@ pub enum Invariant {
     OneStakes,
     /// A snapshot's accounts come to the bank hash that it names, which is that of its block.
     Snapshots,
-    /// What a node passes on of another's gossip is no older than what it passed on before.
+    /// A node never passes on an older value of another's gossip than it passed on before.
     NewerValues,
     /// A leader makes one block of each of its slots.
     OneVersion,
@@ -96,7 +96,7 @@ impl Invariant {
         (Invariant::OneVersion, "one-version"),
     ];
 
-    /// What docs and reports call it.
+    /// The invariant's name in docs and reports.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -105,9 +105,9 @@ impl Invariant {
 /// Something does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What should.
+    /// The invariant that is broken.
     pub invariant: Invariant,
-    /// What is so instead.
+    /// The state that was found instead, in words.
     pub what: String,
 }
 
@@ -121,11 +121,11 @@ impl Violation {
 /// A transaction that a client saw confirmed.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirmed {
-    /// Its first signature.
+    /// The first signature, which identifies the transaction.
     pub signature: Signature,
     /// The slot of its block.
     pub slot: u64,
-    /// That block's last hash.
+    /// The last entry's hash of that block.
     pub blockhash: Hash,
     /// The node that said so.
     pub by: usize,
@@ -138,7 +138,7 @@ struct RootedBlock {
     blockhash: Hash,
 }
 
-/// What is known of one node.
+/// The last known state of one node.
 #[derive(Clone, Default)]
 struct NodeState {
     head: (u64, Hash),
@@ -147,7 +147,7 @@ struct NodeState {
     held_up: BTreeMap<String, u64>,
 }
 
-/// What is known of all.
+/// Checks the invariants over all nodes, step by step.
 pub struct Checker {
     /// By [`lamports`], as the first node has them that starts: the chain is at its genesis then.
     genesis_lamports: Option<u128>,
@@ -166,7 +166,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Of a cluster of nodes with these identities.
+    /// Makes the checker of a cluster of nodes with these identities.
     pub fn new(identities: Vec<Pubkey>) -> Self {
         let nodes = identities.len();
         Self {
@@ -340,7 +340,7 @@ impl Checker {
         self.signed.leave(node, slot, shred).map_or(Ok(()), broken)
     }
 
-    /// What a node takes to be confirmed has enough votes, as far as votes are on disk.
+    /// Checks that a slot that the node takes to be confirmed has enough votes, as far as votes are on disk.
     fn confirms(&mut self, node: usize, ledger: &Ledger) -> Result<(), Violation> {
         let slot = ledger.slot(Commitment::Confirmed);
         if slot <= self.nodes[node].confirmed {
@@ -463,7 +463,7 @@ pub fn lamports(ledger: &Ledger) -> u128 {
     total
 }
 
-/// What a node knows of the slot that is traced.
+/// Notes in the trace how far a node is with the slot that is traced.
 fn learn(trace: &mut Trace, now: u64, node: &Node, slot: u64) {
     let (number, ledger) = (node.number(), &node.ledger);
     if node.blocks.slot(slot).is_some_and(|info| info.whole) {
@@ -482,7 +482,7 @@ fn learn(trace: &mut Trace, now: u64, node: &Node, slot: u64) {
     }
 }
 
-/// What goes into a tile comes out of it or is dropped by it: of tiles that are idle.
+/// Checks that everything that went into an idle node's tiles came out of them or was dropped and counted.
 ///
 /// # Errors
 /// A tile's counters do not add up.

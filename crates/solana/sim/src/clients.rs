@@ -40,13 +40,13 @@ enum ExpectedEnd {
     Succeeds,
     /// It fails, if it lands.
     Fails,
-    /// It never lands.
+    /// It lands in no block.
     Never,
     /// It depends on others.
     Open,
 }
 
-/// What a client is about to send.
+/// A transaction that a client is about to sign and send.
 struct Draft {
     /// The number of the key that pays.
     payer: usize,
@@ -62,7 +62,7 @@ struct PendingTransaction {
     is_seen: bool,
 }
 
-/// All clients.
+/// The clients of a run: they send transactions, and record how each ends.
 pub struct Clients {
     /// The funded accounts by number, and behind them the stake account of each client.
     keys: Vec<(SigningKey, Pubkey)>,
@@ -75,7 +75,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Those whose accounts the chain begins with, on a chain of so many nodes.
+    /// Makes the clients whose accounts are in the genesis, on a chain of `nodes` nodes.
     pub fn new(seed: u64, nodes: usize) -> Self {
         let funded = (0..=NOBODY).map(funded_account_key);
         let staking = (0..CLIENTS).map(|client| SigningKey::from_seed(&secret(seed, client, "stake account")));
@@ -144,7 +144,7 @@ impl Clients {
         transaction
     }
 
-    /// What a client does with its stake, if anything.
+    /// Drafts the next change of a client's stake, if one is due.
     fn change_stake(&mut self, node: &Node, blockhash: Hash) -> Option<Draft> {
         let payer = self.random.usize(0..CLIENTS);
         let instructions = self.stakers[payer].next_step(&node.ledger)?;
@@ -210,7 +210,7 @@ impl Clients {
     /// A client asks a node what became of all that was sent.
     ///
     /// # Errors
-    /// What is confirmed is not in a root, or ended as it must not.
+    /// A confirmed transaction is not in a root, or ended as it must not.
     pub fn ask(&mut self, node: &Node, checker: &mut Checker) -> Result<(), Violation> {
         let (by, ledger) = (node.number(), &node.ledger);
         for pending in self.pending.iter_mut().filter(|pending| !pending.is_seen) {

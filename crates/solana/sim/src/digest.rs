@@ -15,7 +15,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Takes a word.
+    /// Mixes a word into the digest.
     pub fn word(&mut self, word: u64) {
         // SplitMix64's finish, over the sum: each word moves every bit of what follows.
         let z = (self.0 ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -34,7 +34,7 @@ impl Digest {
         self.word(u64::from_le_bytes(last));
     }
 
-    /// The number.
+    /// The digest of all words so far.
     pub fn value(self) -> u64 {
         self.0
     }

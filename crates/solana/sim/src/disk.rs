@@ -66,7 +66,7 @@ impl SimDisk {
         self.state.lock().is_full = bytes.is_some();
     }
 
-    /// Whether writes fail.
+    /// Sets whether every write from now on fails with an error.
     pub fn refuse_writes(&self, refuse: bool) {
         self.faults.refuse_writes(refuse);
         self.state.lock().refuses_writes = refuse;
@@ -200,7 +200,7 @@ impl Disk for WatchedFile {
     }
 }
 
-/// What is to be known of the tower's file from outside: when a tower that is being written is on disk, by the node's
+/// The state of the tower's file, for the world: when a tower that is being written is on disk, by the node's
 /// clock, and the votes whose towers are.
 #[derive(Clone, Default)]
 pub struct TowerDue(Arc<Mutex<(Option<u64>, Vec<BankId>)>>);
@@ -221,7 +221,7 @@ impl TowerDue {
     }
 }
 
-/// Where a node keeps its tower and its root.
+/// The files in which a node keeps its tower and its root.
 pub struct TowerDisk {
     folder: PathBuf,
     node: Pubkey,

@@ -24,24 +24,24 @@ const PER_TURN: usize = 16;
 pub struct SentDatagram {
     /// The port that it comes from.
     pub from: PortKind,
-    /// Where to.
+    /// Address of the receiver, by which the network finds the node.
     pub to: SocketAddr,
-    /// Its bytes.
+    /// The UDP payload of the datagram.
     pub data: Vec<u8>,
 }
 
 /// A datagram that has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedDatagram {
-    /// Who has sent it.
+    /// Address of the sender, to which an answer goes.
     pub from: SocketAddr,
     /// The port that it came to.
     pub port: PortKind,
-    /// Its bytes.
+    /// The UDP payload of the datagram.
     pub data: Vec<u8>,
 }
 
-/// What lies between a node and the network.
+/// The datagrams between a node and the network.
 #[derive(Debug, Default)]
 pub struct Wire {
     /// Sent, and not taken by the network yet.
@@ -52,7 +52,7 @@ pub struct Wire {
     pub tap: Option<Tap>,
 }
 
-/// The tile.
+/// A net tile without sockets: it moves datagrams between the node's links and its [`Wire`].
 pub struct SimNet {
     wire: Arc<Mutex<Wire>>,
     routes: Routes,

@@ -46,7 +46,7 @@ pub fn address(node: usize, kind: PortKind) -> SocketAddrV4 {
     port_at(ip(node), kind)
 }
 
-/// Which node and port an address is.
+/// Returns the node and the port that have an address.
 fn place(address: SocketAddr, nodes: usize) -> Option<(usize, PortKind)> {
     let SocketAddr::V4(address) = address else { return None };
     let [10, 0, 0, last] = address.ip().octets() else { return None };
@@ -54,7 +54,7 @@ fn place(address: SocketAddr, nodes: usize) -> Option<(usize, PortKind)> {
     PORTS.iter().find(|(_, port)| *port == address.port()).map(|(kind, _)| (node, *kind))
 }
 
-/// What is wrong with the network now.
+/// The faults of the network that are in effect.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkFaults {
     /// Datagrams lost, in a thousand.
@@ -75,32 +75,32 @@ pub struct NetworkFaults {
     pub garbage: Option<(usize, u64)>,
 }
 
-/// What became of datagrams.
+/// Counts of datagrams, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Sent by nodes.
+    /// Datagrams that nodes gave to the network, whatever became of them.
     pub sent: u64,
-    /// Handed to nodes.
+    /// Datagrams handed to nodes, copies included.
     pub arrived: u64,
     /// Lost by chance, or withheld.
     pub lost: u64,
     /// Lost since a node was cut off.
     pub cut: u64,
-    /// That came twice.
+    /// Datagrams that the fault `duplicate` delivered a second time.
     pub doubled: u64,
-    /// That were changed.
+    /// Shreds in which the fault `garbage` changed a byte.
     pub changed: u64,
     /// For an address that no node has.
     pub astray: u64,
 }
 
-/// The network.
+/// The simulated network: it delays, loses, copies and changes datagrams, all by its seed.
 pub struct Network {
     nodes: usize,
     random: fastrand::Rng,
-    /// What is wrong with it now.
+    /// The faults that are in effect now.
     pub weather: NetworkFaults,
-    /// What became of datagrams.
+    /// Counts of all datagrams of the run so far.
     pub traffic: Traffic,
     /// Ms from one node to another, half the way there and back.
     latency: Vec<u64>,

@@ -82,9 +82,9 @@ pub const TICKS_PER_SLOT: u64 = 16;
 const SLOTS_PER_EPOCH: u64 = 32;
 /// SOL that each node has staked.
 const STAKED_SOL: u64 = 1_000_000;
-/// Accounts of clients.
+/// How many clients there are, each with a funded account of its own.
 pub const CLIENTS: usize = 8;
-/// What each of them begins with, and the payer of failures: more than a client delegates.
+/// Lamports of each client, and of the payer of failures, at genesis: more than a client delegates.
 pub const CLIENT_LAMPORTS: u64 = 200_000 * LAMPORTS_PER_SOL;
 /// The funded account that pays for the transactions that fail, and for nothing else.
 pub const PAYER_OF_FAILURES: usize = CLIENTS;
@@ -92,7 +92,7 @@ pub const PAYER_OF_FAILURES: usize = CLIENTS;
 pub const POOR: usize = CLIENTS + 1;
 /// An account that is not there.
 pub const NOBODY: usize = CLIENTS + 2;
-/// What [`POOR`] has.
+/// Lamports of [`POOR`]: one too few to pay a signature's fee and keep the minimum balance.
 pub const POOR_LAMPORTS: u64 = minimum_balance(0) + LAMPORTS_PER_SIGNATURE - 1;
 /// Transactions that dedup remembers.
 pub const DEDUP_HISTORY: usize = 1_024;
@@ -110,10 +110,10 @@ const CREATED_S: u64 = 1_700_000_000;
 const SWEEPS_MAX: usize = 64;
 /// The shortest sleep of a node, and the longest, nanoseconds.
 const SLEEP_NS: (u64, u64) = (500_000, 50_000_000);
-/// What a node has to do that is never done takes so long for each instant's worth of it, nanoseconds.
+/// Time that passes for each instant of a node that always has more to do, nanoseconds.
 const BUSY_NS: u64 = 100_000;
 
-/// What all nodes of a run share.
+/// The parts of a run that all of its nodes share.
 pub struct Setup {
     /// How the chain began.
     pub genesis: Genesis,
@@ -136,7 +136,7 @@ pub fn secret_word(seed: u64, node: usize, purpose: &str) -> u64 {
     u64::from_le_bytes(*secret(seed, node, purpose).first_chunk().expect("32 bytes"))
 }
 
-/// A node's key.
+/// The identity key of a node, drawn from the run's seed and the node's number.
 pub fn keypair(seed: u64, node: usize) -> Keypair {
     Keypair::from_seed(&secret(seed, node, "identity")).expect("a page of memory can be locked")
 }
@@ -190,7 +190,7 @@ impl Setup {
         }
     }
 
-    /// What a node was that began so, for the recording of its session.
+    /// Describes a node that begins so, for the recording of its session.
     pub fn session_header(&self, place: &NodeStart<'_>, seed: [u8; 32]) -> SessionHeader {
         SessionHeader {
             seed,
@@ -211,7 +211,7 @@ impl Setup {
     }
 }
 
-/// What a node is configured to.
+/// The configuration of every node.
 fn node_config() -> Config {
     let mut config = Config::default();
     config.gossip.enabled = true;
@@ -237,7 +237,7 @@ fn tiles() -> Topology {
 pub enum StartError {
     /// The files of its chain are not as they were written.
     Damaged(String),
-    /// Anything else.
+    /// Any other failure, in words.
     Other(String),
 }
 
@@ -259,17 +259,17 @@ impl From<start::ReplayError> for StartError {
     }
 }
 
-/// Where and when a node starts.
+/// The circumstances in which a node starts.
 pub struct NodeStart<'a> {
-    /// Draws its secrets.
+    /// The run's seed, from which the node's secrets are drawn.
     pub seed: u64,
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub number: usize,
     /// How often it has started before.
     pub starts: u64,
-    /// Its folder.
+    /// The folder of the node's ledger and tower, which outlives a start.
     pub folder: &'a Path,
-    /// Its disk.
+    /// The disk under that folder, which outlives a start.
     pub disk: &'a Arc<SimDisk>,
     /// The time now, nanoseconds since the run began.
     pub now: u64,
@@ -285,12 +285,11 @@ pub struct NodeStart<'a> {
     pub leads: bool,
     /// The address of its ports.
     pub ip: Ipv4Addr,
-    /// What draws its secrets, if its session is recorded, or is that of a recording; `seed` does not then.
+    /// Draws its secrets in place of `seed`, if its session is recorded or is that of a recording.
     pub session: Option<Recording>,
 }
 
 impl NodeStart<'_> {
-    /// Its identity key.
     fn keypair(&self) -> Keypair {
         Keypair::from_seed(&self.key).expect("a page of memory can be locked")
     }
@@ -325,11 +324,11 @@ pub struct Node {
     clock: Clock,
     began: u64,
     drift_ppm: i64,
-    /// What lies between it and the network.
+    /// The datagrams between the node and the network.
     pub wire: Arc<Mutex<Wire>>,
-    /// Its chain.
+    /// The ledger that the node's tiles execute blocks on.
     pub ledger: Arc<Ledger>,
-    /// Its blocks.
+    /// Reads the blocks in the node's store.
     pub blocks: Reader,
     keeper: SteppedKeeper,
     disk: Arc<SimDisk>,
@@ -343,7 +342,7 @@ pub struct Node {
     pub wake_at: u64,
     /// Since when it had something to do at every instant.
     busy_since: Option<u64>,
-    /// What each tile counts, by its kind.
+    /// The counters of each tile, by the tile's kind.
     counters: Vec<(String, Counters)>,
 }
 
@@ -425,7 +424,7 @@ fn consensus(
     Ok(Consensus { tower, replay, confirmed, due })
 }
 
-/// What the node says of itself.
+/// The contact info with which the node starts.
 fn contact(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, clock: &Clock) -> ContactInfo {
     let began = ContactInfo::new(own, clock.wall_ns() / 1_000, setup.shred_version, Version::default());
     let sockets = [
@@ -440,7 +439,7 @@ fn contact(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, clock: &Clock) -> 
     sockets.iter().fold(began, |own, (kind, port)| own.with(*kind, port_at(place.ip, *port)))
 }
 
-/// What shred takes others' shreds by.
+/// The rules by which shred accepts others' shreds.
 fn shred_cluster(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, opened: &OpenedChain) -> shred::Cluster {
     let receiver = shred::ReceiverConfig {
         version: setup.shred_version,
@@ -619,7 +618,7 @@ impl Node {
         })
     }
 
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub fn number(&self) -> usize {
         self.number
     }
@@ -754,7 +753,7 @@ fn scaled(time: u64, times: i64, by: i64) -> u64 {
     (i128::from(time) * i128::from(times) / i128::from(by)) as u64
 }
 
-/// What a panic says.
+/// The text of a tile's panic.
 fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

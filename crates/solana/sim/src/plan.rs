@@ -96,7 +96,7 @@ impl Kind {
         (Kind::ClientFlood, "client-flood"),
     ];
 
-    /// What docs and plans call it.
+    /// The kind's name in docs and plans.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -142,10 +142,10 @@ impl Kind {
     }
 }
 
-/// One fault.
+/// A fault of a run: its kind, when it is in effect, and how strong it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// The kind, which also says in which unit `amount` is.
     pub kind: Kind,
     /// The slot whose time it begins at, counted from the first block.
     pub from_slot: u64,
@@ -160,13 +160,13 @@ pub struct Fault {
 pub struct Plan {
     /// Draws everything that is not said here.
     pub seed: u64,
-    /// Nodes with stake.
+    /// How many nodes the cluster has; all have the same stake.
     pub nodes: usize,
     /// The node that faults of nodes hit.
     pub victim: usize,
     /// Slots that a run has at least.
     pub slots: u64,
-    /// What goes wrong.
+    /// The faults of the run, whose times may overlap.
     pub faults: Vec<Fault>,
 }
 

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use crate::plan::{Kind, Plan};
 use crate::world::{Outcome, run};
 
-/// What many seeds came to.
+/// The sum of many seeds' outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Seeds.
+    /// How many seeds were run.
     pub seeds: u64,
     /// How long they took, on virtual time, nanoseconds.
     pub virtual_ns: u64,
@@ -23,7 +23,7 @@ pub struct Tally {
     pub faults: BTreeMap<Kind, u64>,
     /// The newest slot of the seed that had the fewest.
     pub least_slots: Option<u64>,
-    /// Blocks rooted.
+    /// Rooted blocks, summed over all seeds.
     pub rooted: u64,
     /// Transactions that clients saw confirmed.
     pub confirmed: u64,
@@ -31,7 +31,7 @@ pub struct Tally {
     pub stake_changes: u64,
     /// Snapshots that were completed or abandoned, and starts of nodes on a snapshot.
     pub snapshots: (u64, u64),
-    /// Of each seed its digest.
+    /// The digest of each seed.
     pub digests: BTreeMap<u64, u64>,
     /// The runs in which something did not hold.
     pub failed: Vec<Outcome>,

@@ -45,9 +45,9 @@ const NO_LIMITS: Limits = Limits { slots: None, bytes: u64::MAX };
 
 /// The node of a simulated cluster whose session is recorded.
 pub(crate) struct RecordedNode {
-    /// Its number.
+    /// The node's index in the cluster, from 0.
     pub node: usize,
-    /// What its tiles need of the recording.
+    /// The part of the recording that the node's tiles need.
     pub recording: Recording,
     folder: PathBuf,
     recorder: Option<Recorder>,
@@ -94,7 +94,7 @@ impl RecordedNode {
     }
 }
 
-/// What a node did with a session's packets.
+/// The result of running a node on a session's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
     /// The blocks that it rooted, by slot, with their bank hashes.
@@ -122,7 +122,7 @@ pub enum SessionError {
     Ends(String),
     /// A block has another bank hash.
     Differs {
-        /// Its slot.
+        /// The slot at which the bank hashes differ.
         slot: u64,
         /// Its bank hash in the session.
         recorded: Hash,
@@ -131,7 +131,7 @@ pub enum SessionError {
     },
     /// A block is rooted in the session, and not here.
     NotRooted {
-        /// Its slot.
+        /// The oldest slot that only the session rooted.
         slot: u64,
         /// The newest root here.
         root: u64,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-/// What a node may learn of a slot, each once.
+/// An event of a slot that a node learns of, each at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SlotEvent {
     /// It sent a shred of it.
@@ -16,7 +16,7 @@ pub enum SlotEvent {
     ShredCame,
     /// All its shreds are in the store.
     Whole,
-    /// It was executed.
+    /// The node's replay has executed the slot's block.
     Executed,
     /// The node takes it to be confirmed.
     Confirmed,
@@ -46,7 +46,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of this slot.
+    /// A trace of this slot; `None` records nothing.
     pub fn of(slot: Option<u64>) -> Self {
         Self { slot, ..Self::default() }
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use hearth_wire::Pubkey;
 use hearth_wire::gossip::{CrdsKind, CrdsValue, Label};
 
-/// Of each node, by label, the time of the newest value that has left it since it started.
+/// For each node, the time of the newest value that has left it since it started, by label.
 pub struct PassedOn(Vec<BTreeMap<Label, u64>>);
 
 impl PassedOn {
-    /// Of so many nodes.
+    /// Makes the record of a cluster of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         Self(vec![BTreeMap::new(); nodes])
     }

@@ -14,7 +14,7 @@ use hearth_wire::gossip::{CrdsData, CrdsValue};
 use hearth_wire::vote::{VoteTarget, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
-/// What is known of one node's votes.
+/// The votes of one node, as far as they are known.
 #[derive(Default)]
 struct Voter {
     /// The blocks that it voted for: their towers are on disk.
@@ -38,12 +38,12 @@ impl Voter {
 /// The votes of all nodes.
 pub struct Votes {
     voters: Vec<Voter>,
-    /// Of each block, by its bank's hash, the slot and its parent.
+    /// The slot of each block and its parent's bank hash, by the block's bank hash.
     blocks: BTreeMap<Hash, (u64, Hash)>,
 }
 
 impl Votes {
-    /// Of so many nodes.
+    /// Makes the record of a cluster of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         Self { voters: (0..nodes).map(|_| Voter::default()).collect(), blocks: BTreeMap::new() }
     }
@@ -62,7 +62,7 @@ impl Votes {
         self.voters[node].votes.append(votes);
     }
 
-    /// What the line that ends with a block has at a slot.
+    /// Looks up a slot in the chain that ends with a block.
     fn at(&self, mut hash: Hash, slot: u64) -> ChainAtSlot {
         loop {
             match self.blocks.get(&hash) {
@@ -131,7 +131,7 @@ impl Votes {
     }
 }
 
-/// What a line has at a slot.
+/// The content of a chain at a slot: the bank hash of a block there, or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChainAtSlot {
     Has(Hash),
@@ -139,9 +139,9 @@ enum ChainAtSlot {
     Unknown,
 }
 
-/// What is wrong with a vote that leaves.
+/// A rule that a vote breaks when it leaves its node.
 pub enum Fault {
-    /// Nothing.
+    /// The vote breaks no rule that is checked here.
     None,
     /// An earlier one was for another block of the same slot.
     Twice(String),

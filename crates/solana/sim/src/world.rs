@@ -49,10 +49,10 @@ const RESTART_NS: u64 = 2_000 * MS;
 /// How often the end of a run is checked until the tiles' counters must add up: gauges are updated each millisecond.
 const LAST_LOOKS: u64 = 50;
 
-/// What came of a run.
+/// The outcome of a run: how much happened, and the violation that ended it, if any.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The plan.
+    /// The plan that was run.
     pub plan: Plan,
     /// All that happened, in one number.
     pub digest: u64,
@@ -66,21 +66,21 @@ pub struct Outcome {
     pub rooted: usize,
     /// Transactions that clients sent, and that they saw confirmed.
     pub transactions: (u64, usize),
-    /// Starts of nodes.
+    /// How often nodes started, summed over all nodes; the first starts count.
     pub starts: u64,
     /// Epochs whose stakes are others than those of the epoch before.
     pub stake_changes: usize,
     /// Snapshots that were completed or abandoned, and starts of nodes on a snapshot.
     pub snapshots: (u64, u64),
-    /// What the network did.
+    /// Counts of the network's datagrams.
     pub traffic: Traffic,
-    /// What did not hold, and the second at which that was seen.
+    /// The invariant that was broken, and the second at which that was seen.
     pub violation: Option<(Violation, f64)>,
     /// The lines of the slot that was traced.
     pub trace: Vec<String>,
 }
 
-/// What is to happen.
+/// An event that is due at some time of the run.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Begin(usize),
@@ -687,7 +687,7 @@ impl World {
         nodes.filter_map(|node| Some(node.ledger.recent_blocks(1).first()?.slot)).max().unwrap_or(0)
     }
 
-    /// What must hold once a run is over.
+    /// Checks the counters of all nodes once a run is over.
     fn last_look(&mut self) -> Result<(), Violation> {
         for site in &mut self.sites {
             let Some(node) = &mut site.node else { continue };
@@ -705,7 +705,7 @@ impl World {
     }
 }
 
-/// What came of a snapshot, in words.
+/// The outcome of a snapshot, in words.
 fn snapshot_text(snapshot: &Result<SnapshotFile, SnapshotError>) -> String {
     match snapshot {
         Ok(file) => format!("has a snapshot of slot {}", file.slot),

@@ -24,7 +24,7 @@ pub fn check(program: &[u8; 32]) -> Option<Check> {
     }
 }
 
-/// Where the parts of a signature lie. Integers are little endian.
+/// The places of a signature's parts. Integers are little endian.
 ///
 /// ```text
 /// signature offset u16, its instruction u16, key offset u16, its instruction u16,

@@ -67,7 +67,7 @@ pub(crate) struct State {
     slot: u64,
     blockhash: hearth_wire::Hash,
     features: Arc<ActiveFeatures>,
-    /// What the features mean for programs.
+    /// The environment that the features give to programs.
     rules: Arc<Environment>,
     processor: TransactionBatchProcessor<LinearForkGraph>,
     environment: TransactionProcessingEnvironment,

@@ -12,7 +12,7 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::shred::ShredKind;
 
-/// Shreds per round.
+/// Shreds whose children, or whole order, one round of the measurement computes.
 const SHREDS: u32 = 64;
 /// Shreds of a million transfers.
 const GOAL: f64 = 447_000.0;

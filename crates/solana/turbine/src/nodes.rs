@@ -17,16 +17,16 @@ use super::tree;
 /// A node as gossip knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// The node's key.
+    /// The node's identity: its Ed25519 public key.
     pub identity: Pubkey,
-    /// Its TVU socket.
+    /// The UDP socket that takes shreds (TVU). Without one a node other than our own counts as unknown to gossip.
     pub address: Option<SocketAddr>,
 }
 
 /// A node of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The node's key.
+    /// The node's identity: its Ed25519 public key.
     pub identity: Pubkey,
     /// Its stake in lamports.
     pub stake: u64,

@@ -15,12 +15,12 @@ use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 const DATA: u8 = 0xa5;
 const CODE: u8 = 0x5a;
 
-/// Identifies a shred.
+/// The fields of a shred that, with the slot's leader, determine its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShredId {
-    /// The shred's slot.
+    /// The slot of the shred's block.
     pub slot: u64,
-    /// Data or code.
+    /// Data or parity; the two kinds are numbered separately.
     pub kind: ShredKind,
     /// Its index among the slot's shreds of its kind.
     pub index: u32,
@@ -40,18 +40,18 @@ impl ShredId {
 /// The number of ChaCha rounds. A cluster changes from 20 to 8 when the feature `switch_to_chacha8_turbine` activates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
-    /// Before the activation.
+    /// The cipher of clusters on which the feature is not active.
     #[default]
     ChaCha20,
-    /// After the activation.
+    /// The cipher of clusters on which the feature is active.
     ChaCha8,
 }
 
 /// A generator with either cipher.
 pub enum Random {
-    /// With 20 rounds.
+    /// The generator with 20 rounds.
     ChaCha20(ChaCha20Rng),
-    /// With 8 rounds.
+    /// The generator with 8 rounds.
     ChaCha8(ChaCha8Rng),
 }
 

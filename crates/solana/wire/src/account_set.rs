@@ -14,7 +14,7 @@ impl AccountSet {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
-    /// Adds `index`.
+    /// Adds `index`, which may be in the set already.
     #[inline]
     pub fn insert(&mut self, index: u8) {
         self.0[usize::from(index / 64)] |= 1 << (index % 64);

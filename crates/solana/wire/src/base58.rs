@@ -68,7 +68,7 @@ pub fn encode_32(bytes: &[u8; 32]) -> Text<TEXT_32_MAX> {
     Text { characters, len }
 }
 
-/// Encodes a signature.
+/// Encodes a signature, or other 64 bytes.
 pub fn encode_64(bytes: &[u8; 64]) -> Text<TEXT_64_MAX> {
     let mut characters = [0; TEXT_64_MAX];
     let len = five8::encode_64(bytes, &mut characters);
@@ -82,7 +82,7 @@ pub fn decode_32(text: &str) -> Result<[u8; 32], Base58Error> {
     Ok(bytes)
 }
 
-/// Decodes a signature.
+/// Decodes a signature, or other 64 bytes.
 pub fn decode_64(text: &str) -> Result<[u8; 64], Base58Error> {
     let mut bytes = [0; 64];
     five8::decode_64(text, &mut bytes).map_err(|error| Base58Error::from_five8(error, 64))?;

@@ -26,7 +26,7 @@ pub const MIN_TRANSACTION_SIZE: usize = 1 + 64 + 3 + 1 + 32 + 32 + 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct EntryError {
-    /// The violated rule.
+    /// The rule that is violated.
     pub kind: EntryErrorKind,
     /// Offset of the offending field within the parsed bytes.
     pub offset: u32,
@@ -236,7 +236,7 @@ pub enum Part<'a> {
     Transaction {
         /// Offset of its first byte in the block.
         at: usize,
-        /// The parsed transaction.
+        /// The transaction, a view of the block's bytes; its signatures are not verified.
         txn: Txn<'a>,
     },
 }
@@ -268,7 +268,7 @@ impl Cursor {
     ///
     /// # Errors
     ///
-    /// Those of [`Entries`], at the same offsets.
+    /// The errors of [`Entries`], at the same offsets.
     pub fn next<'a>(&mut self, block: &'a [u8]) -> Result<Option<Part<'a>>, EntryError> {
         if self.transactions_left > 0 {
             let at = self.at;

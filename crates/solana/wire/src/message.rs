@@ -14,7 +14,7 @@ use crate::consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};
 /// An account in an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountMeta {
-    /// The account's address.
+    /// Address of the account, which may occur more than once in an instruction.
     pub pubkey: Pubkey,
     /// Whether it must sign.
     pub is_signer: bool,
@@ -41,7 +41,7 @@ pub struct Instruction {
     pub program_id: Pubkey,
     /// The accounts passed to it, in order.
     pub accounts: Vec<AccountMeta>,
-    /// The instruction data.
+    /// The bytes that the program reads as its arguments.
     pub data: Vec<u8>,
 }
 

@@ -63,26 +63,26 @@ const _: () = assert!(!is_hashes_size(PING_DATAGRAM_SIZE) && !is_hashes_size(ANS
 pub enum RequestContent {
     /// One data shred of a slot.
     Shred {
-        /// The slot.
+        /// The slot of the shred's block.
         slot: u64,
         /// The shred's index in it.
         index: u32,
     },
     /// The data shred with the highest index, if that is at least `from`.
     Highest {
-        /// The slot.
+        /// The slot of the shred's block.
         slot: u64,
-        /// Lowest acceptable index.
+        /// Lowest index of an acceptable shred.
         from: u32,
     },
     /// The highest data shreds of a slot and of its ancestors.
     Orphan {
-        /// The slot.
+        /// The newest slot, from which the server goes back to parents.
         slot: u64,
     },
     /// The bank hashes of a slot and its ancestors, if the cluster has confirmed it: [`AncestorHashes`].
     Ancestors {
-        /// The slot.
+        /// The newest slot, from which the server goes back to parents.
         slot: u64,
     },
 }
@@ -113,12 +113,12 @@ pub enum RepairError {
     Index(u64),
 }
 
-/// A repair request.
+/// A repair request without its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The requesting node.
+    /// Identity of the requesting node, which signs.
     pub sender: Pubkey,
-    /// The serving node.
+    /// Identity of the serving node; a server refuses a request to another one.
     pub recipient: Pubkey,
     /// Unix time in milliseconds.
     pub time_ms: u64,
@@ -238,14 +238,14 @@ pub fn signed_time_ms(signed: &[u8]) -> Option<u64> {
     signed.get(68..76)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Serializes a pong.
+/// Serializes the datagram of a pong, tag included.
 pub fn write_pong(pong: &Pong) -> Vec<u8> {
     let mut bytes = PONG.to_le_bytes().to_vec();
     pong.write(&mut bytes);
     bytes
 }
 
-/// Serializes a ping.
+/// Serializes the datagram of a ping, tag included.
 pub fn write_ping(ping: &Ping) -> Vec<u8> {
     let mut bytes = PING.to_le_bytes().to_vec();
     ping.write(&mut bytes);

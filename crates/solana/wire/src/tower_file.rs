@@ -98,7 +98,7 @@ fn error(kind: Kind, offset: usize) -> TowerFileError {
 /// The last block that a tower voted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedVote {
-    /// Its slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The hash of its bank.
     pub bank_hash: Hash,
@@ -109,7 +109,7 @@ pub struct SavedVote {
 /// The contents of a tower file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedTower {
-    /// The node's key.
+    /// The identity of the node that votes, which signs the file.
     pub node: Pubkey,
     /// The binding votes, the oldest first: slots ascend from the root, confirmation counts descend.
     pub votes: Vec<Lockout>,
@@ -126,9 +126,9 @@ pub struct SavedTower {
 pub struct TowerFile<'a> {
     /// The node's signature over [`Self::data`].
     pub signature: &'a Signature,
-    /// The signed bytes.
+    /// The bytes after the signature, which it covers.
     pub data: &'a [u8],
-    /// The contents.
+    /// The tower, parsed from [`Self::data`].
     pub tower: SavedTower,
 }
 

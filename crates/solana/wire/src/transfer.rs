@@ -72,7 +72,7 @@ impl TransferTemplate {
         self.bytes[FROM..FROM + 32].copy_from_slice(from);
     }
 
-    /// Sets the receiver.
+    /// Sets the receiver, which must differ from the sender.
     #[inline]
     pub fn set_to(&mut self, to: &Pubkey) {
         self.bytes[TO..TO + 32].copy_from_slice(to);
@@ -97,7 +97,7 @@ impl TransferTemplate {
         &self.bytes[MESSAGE..self.len]
     }
 
-    /// Sets the signature.
+    /// Sets the sender's signature over [`Self::message`].
     #[inline]
     pub fn set_signature(&mut self, signature: &Signature) {
         self.bytes[SIGNATURE..MESSAGE].copy_from_slice(signature);

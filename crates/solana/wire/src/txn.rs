@@ -104,7 +104,7 @@ impl<'a> Txn<'a> {
         &self.bytes[usize::from(self.layout.message)..]
     }
 
-    /// The message version.
+    /// The version of the message: legacy, or 0 with lookup tables.
     #[inline]
     pub fn version(&self) -> Version {
         self.layout.version
@@ -224,7 +224,7 @@ pub struct CompiledInstruction<'a> {
     pub program_id_index: u8,
     /// Indices of the accounts passed to the program; each is below [`Txn::account_count`].
     pub accounts: &'a [u8],
-    /// The instruction data.
+    /// The bytes that the program reads as its arguments.
     pub data: &'a [u8],
 }
 
@@ -260,7 +260,7 @@ impl ExactSizeIterator for Instructions<'_> {}
 /// One lookup: accounts loaded from an on-chain table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressTableLookup<'a> {
-    /// The table's account.
+    /// The address of the table's account.
     pub account_key: &'a Pubkey,
     /// Table indices of the accounts loaded writable.
     pub writable_indexes: &'a [u8],

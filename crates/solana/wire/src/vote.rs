@@ -9,7 +9,7 @@ use crate::consts::VOTE_PROGRAM;
 use crate::message::{AccountMeta, Instruction, Message};
 use crate::{Hash, Pubkey, Txn, compact};
 
-/// Maximum binding votes.
+/// Maximum votes of a tower: one more makes the oldest vote's slot the root.
 pub const MAX_LOCKOUTS: usize = 31;
 /// The vote program's instruction that carries a whole tower.
 const TOWER_SYNC: u32 = 14;
@@ -19,7 +19,7 @@ const TOWER_SYNC_SWITCH: u32 = 15;
 /// The block that a vote is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VotedBlock {
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The hash of its bank.
     pub bank_hash: Hash,
@@ -29,7 +29,7 @@ pub struct VotedBlock {
     pub blockhash: Hash,
 }
 
-/// A binding vote.
+/// A vote of a tower, which locks out other forks for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lockout {
     /// The slot voted for.
@@ -53,7 +53,7 @@ impl Lockout {
 /// A vote account, with its stake in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoteStake {
-    /// The vote account.
+    /// Address of the vote account.
     pub vote: Pubkey,
     /// The node that votes with it.
     pub node: Pubkey,
@@ -66,13 +66,13 @@ pub struct VoteStake {
 /// The votes and the root of a vote account after a block, with its stake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountVotes {
-    /// The account's address.
+    /// Address of the vote account.
     pub key: Pubkey,
     /// Lamports delegated to it that are effective in the block's epoch.
     pub stake: u64,
     /// Its votes, the oldest first, slots ascending.
     pub votes: Vec<Lockout>,
-    /// Its root.
+    /// The newest slot that the votes have made final; `None` before there is one.
     pub root: Option<u64>,
     /// The newest vote with a timestamp: its slot, and Unix seconds; zeros if there is none.
     pub last_timestamp: (u64, i64),
@@ -95,7 +95,7 @@ pub const VOTE_TRANSACTION_BYTES: usize = 65 + 132 + 7 + 148;
 pub struct TowerSync<'a> {
     /// The binding votes, the oldest first.
     pub votes: &'a [Lockout],
-    /// The root.
+    /// The newest slot that the votes have made final; `None` before there is one.
     pub root: Option<u64>,
     /// Unix time in seconds.
     pub timestamp: Option<i64>,
@@ -185,7 +185,7 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
 /// The block that a transaction votes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoteTarget {
-    /// The vote account.
+    /// Address of the vote account that votes.
     pub account: Pubkey,
     /// The newest slot voted for.
     pub slot: u64,

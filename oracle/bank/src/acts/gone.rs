@@ -19,7 +19,7 @@ use crate::world::{SOL, Validator, World};
 /// Closes vote accounts of the genesis, one a block. Their validators have not voted: one with credits of this epoch
 /// or the last cannot be closed.
 pub struct Closings {
-    /// Where it begins.
+    /// The slot from which on accounts are closed.
     pub from_slot: u64,
     /// The validators that remain, by their number.
     pub validators: Vec<usize>,

@@ -25,7 +25,6 @@ struct Senders {
     data: Keypair,
     /// Without data, owned by a program that is not there.
     foreign: Keypair,
-    /// A nonce account.
     nonce: Keypair,
 }
 

@@ -47,7 +47,6 @@ fn readable(key: &Pubkey) -> AccountMeta {
     AccountMeta::new_readonly(*key, false)
 }
 
-/// A signer.
 fn signer(key: &Pubkey) -> AccountMeta {
     AccountMeta::new_readonly(*key, true)
 }

@@ -7,7 +7,7 @@ pub fn scenarios() -> Vec<Scenario> {
     [native(), deployed()].into_iter().flatten().collect()
 }
 
-/// What needs no program beyond the native ones, and lookup tables.
+/// The scenarios that need no program beyond the native ones, and lookup tables.
 fn native() -> Vec<Scenario> {
     vec![
         plain(

@@ -55,7 +55,6 @@ pub struct Agave<'a> {
     pub fetches: bool,
     /// The identity of the only node from which it takes them, if there is one.
     pub known: Option<&'a str>,
-    /// Whether it votes.
     pub votes: bool,
 }
 

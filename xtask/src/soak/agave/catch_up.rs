@@ -24,7 +24,7 @@ pub fn caught_up(lab: &Lab, node: &mut Process, other: Remote) -> Result<u64, St
     })
 }
 
-/// Where a node was when it stopped.
+/// The state of a node when it stopped.
 pub struct Behind {
     stopped_at: u64,
     /// Slots that the other had confirmed more when the node was started again.

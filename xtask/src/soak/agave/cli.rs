@@ -38,7 +38,7 @@ struct Side<'a> {
     lab: &'a Lab,
     node: Remote,
     name: &'static str,
-    /// What commands printed: a signature, a table's address, and files of programs.
+    /// Words that commands printed: a signature, a table's address, and files of programs.
     known: BTreeMap<&'static str, String>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What both nodes said to a command.
+/// The answers of both nodes to a command.
 struct Compared {
     command: &'static str,
     codes: [Option<i32>; 2],
@@ -114,7 +114,7 @@ impl Compared {
         format!("| `{}` | {} | {ours}, {theirs} |", self.command, result.replace('|', "\\|"))
     }
 
-    /// What is wrong: it did not run or end, it has other exit codes, or an output that differs and may not.
+    /// Returns the fault: it did not run or end, it has other exit codes, or an output that differs and may not.
     fn wrong(&self) -> Option<String> {
         if !self.has_run() {
             return Some(format!("`{}` did not run, or did not end in time", self.command));

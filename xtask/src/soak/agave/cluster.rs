@@ -47,7 +47,7 @@ impl Cluster {
         self.rows.push(row);
     }
 
-    /// The last row.
+    /// Returns the newest row; null if there is none.
     pub fn last(&self) -> &Value {
         self.rows.last().unwrap_or(&Value::Null)
     }
@@ -104,7 +104,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What is wrong with the bank hashes of the other nodes.
+    /// Returns the faults in the bank hashes of the other nodes.
     fn others_differ(&self, begin: u64) -> Vec<String> {
         let wrong = self.others.iter().flat_map(|node| {
             let mut hashes = Hashes::since(begin);

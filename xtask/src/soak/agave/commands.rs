@@ -92,7 +92,7 @@ const OWN_LINES: [(&str, &str, &str); 1] =
 /// Commands whose lines are compared without their order, which is that of a hash table.
 const UNORDERED: [&str; 2] = ["gossip", "supply --print-accounts"];
 
-/// What is compared of the output of a command that reads.
+/// Returns the part of a reading command's output that is compared.
 pub fn comparable(command: &str, text: &str) -> String {
     let is_own =
         |line: &str| OWN_LINES.iter().any(|(of, begin, _)| *of == command && line.trim_start().starts_with(*begin));
@@ -103,7 +103,7 @@ pub fn comparable(command: &str, text: &str) -> String {
     lines.join("\n")
 }
 
-/// What stands for the words of a command that begin with a sign.
+/// The source of the values for the words of a command that begin with a sign.
 pub trait Words {
     /// The file of a key.
     fn key_file(&self, name: &str) -> Result<String, String>;

@@ -24,7 +24,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// Those of a slot and of later ones.
+    /// Creates a comparison of the slots from `first` on.
     pub fn since(first: u64) -> Self {
         Self { first, ..Self::default() }
     }
@@ -45,7 +45,7 @@ impl Hashes {
         (both.count(), different)
     }
 
-    /// What is wrong: a hash that differs, or fewer slots in common than there must be.
+    /// Returns the faults: a hash that differs, or fewer slots in common than there must be.
     pub fn wrong(&self, at_least: usize) -> Vec<String> {
         let (common, different) = self.compared();
         let mut wrong: Vec<String> =

@@ -42,8 +42,8 @@ impl Chain {
         self.next = last + 1;
     }
 
-    /// What one node has and the other has not, up to the last slot that both were asked for: nothing confirmed may be
-    /// missing on either.
+    /// Names the slots whose block one node has and the other has not, up to the last that both were asked for: nothing
+    /// confirmed may be missing on either.
     pub fn lost(&self, other: &Self) -> Vec<String> {
         let (first, end) = (self.first.max(other.first), self.next.min(other.next));
         let slots: BTreeSet<u64> = self.blocks.keys().chain(other.blocks.keys()).copied().collect();
@@ -76,7 +76,7 @@ impl Chain {
         self.blocks.keys().copied()
     }
 
-    /// What each leader made of its slots.
+    /// Returns the blocks that each leader made of its slots.
     pub fn production(&self) -> Production {
         let mut production = Production::default();
         let mut first = self.first;
@@ -110,7 +110,7 @@ fn block(node: Remote, slot: u64) -> Option<Block> {
     Some(Block { hash: block["blockhash"].take(), signatures: block["signatures"].take() })
 }
 
-/// Which of these confirmed slots a node no longer has, of those after its first block.
+/// Returns the confirmed slots that a node no longer has, of those after its first block.
 pub fn missing(node: Remote, confirmed: &BTreeSet<u64>) -> Result<Vec<u64>, String> {
     let first = node.call("getFirstAvailableBlock", json!([]))?.as_u64().unwrap_or(0);
     let (Some(begin), Some(end)) = (confirmed.range(first..).next(), confirmed.last()) else { return Ok(vec![]) };

@@ -26,7 +26,7 @@ use super::{Lab, Outcome, net};
 use crate::rpc;
 use crate::run::{self, cargo, target_dir};
 
-/// Where the maker of the second block gets the shreds of the first. Its address is one of ours.
+/// The address at which the maker of the second block gets the shreds of the first. It is one of ours.
 const COPIES: SocketAddrV4 = SocketAddrV4::new(OURS_2.0, 9_500);
 /// Slots within which our node leads one that begins with a tick: it has a quarter of the slots.
 const SLOTS: u64 = 200;
@@ -105,7 +105,7 @@ fn noticed() -> Result<u64, String> {
     Ok(sum(&rpc::get(OURS.0, METRICS_PORT, "/metrics")?, "hearth_tower_duplicate_slots_total"))
 }
 
-/// Where a node takes shreds.
+/// Returns the address at which a node takes shreds.
 fn tvu(id: &str) -> Result<SocketAddrV4, String> {
     let nodes = OURS.call("getClusterNodes", json!([]))?;
     let node = nodes.as_array().into_iter().flatten().find(|node| node["pubkey"] == id);
@@ -126,7 +126,7 @@ fn hash(node: Remote, slot: u64) -> Value {
     node.call("getBlock", json!([slot, options])).map_or(Value::Null, |mut block| block["blockhash"].take())
 }
 
-/// What is wrong: two blocks that are confirmed, or that our node has not noticed.
+/// Returns the faults: two blocks that are confirmed, or that our node has not noticed.
 fn disagreement(blocks: &[Value; 2], has_noticed: bool) -> Vec<String> {
     let mut wrong = vec![];
     if blocks[0] != blocks[1] {

@@ -28,7 +28,7 @@ const FOUR: [Staked; 4] = [
     Staked::new("agave2", STAKE / 10),
     Staked::new("ours2", STAKE / 10),
 ];
-/// Of a hundred datagrams.
+/// Percent of datagrams that are lost.
 const LOST: u32 = 5;
 /// Slots that the larger side confirms during the partition. The smaller one then has voted for its own blocks a few
 /// times, and its tower keeps it from the others' for as many slots as those votes lock out.
@@ -113,7 +113,7 @@ fn partition(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     cluster.together(lab, "after the partition", lab.part(PARTS), &BY_RPC)
 }
 
-/// What is wrong if our node, whose stake is too little to confirm anything alone, confirmed slots all the same.
+/// Returns a sentence if our node, whose stake is too little to confirm anything alone, confirmed slots all the same.
 fn not_apart(begin: u64, confirmed: u64) -> Option<String> {
     (confirmed > begin + CUT / 2)
         .then(|| format!("the nodes were not apart: ours confirmed slot {confirmed}, from slot {begin} on"))

@@ -21,7 +21,7 @@ const TRY_EVERY: Duration = Duration::from_millis(100);
 const BLOCKS: usize = 40;
 const TRANSACTIONS: usize = 40;
 
-/// What was compared, and what differs.
+/// The answers that were compared, and the fields that differ.
 #[derive(Debug, Default)]
 pub struct Differences {
     /// Answers compared, by method.
@@ -31,7 +31,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Compares one answer.
+    /// Compares the answers of both nodes to one call.
     pub fn compare(&mut self, method: &str, ours: &Value, theirs: &Value) {
         *self.compared.entry(method.to_owned()).or_default() += 1;
         self.walk(method.to_owned(), ours, theirs);
@@ -90,7 +90,7 @@ impl Differences {
     }
 }
 
-/// A value, cut.
+/// Returns a value's JSON, cut after 120 characters.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(120) {
@@ -99,7 +99,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// What a node answered to one question while its slots went by.
+/// The answers of a node to one question while its slots went by.
 #[derive(Default)]
 struct Answers {
     /// The first answer for each slot.

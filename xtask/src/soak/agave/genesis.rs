@@ -16,7 +16,7 @@ pub const STAKE: u64 = 1_000_000_000_000_000;
 /// Lamports of an identity: its votes' fees for days.
 const IDENTITY_LAMPORTS: u64 = 500_000_000_000;
 const FAUCET_LAMPORTS: &str = "500000000000000000";
-/// Of both programs.
+/// Ticks per slot in the chains of both programs.
 pub const TICKS_PER_SLOT: u64 = 64;
 
 /// A supported feature that chains begin with and that one scenario leaves pending: it moves no stakes and changes no
@@ -29,7 +29,7 @@ const PENDING_DATA: &str = "AAAAAAAAAAAA";
 /// The minimum balance of such an account: 6,960 lamports for each of 128 + 9 bytes.
 const PENDING_LAMPORTS: u64 = 6_960 * (128 + 9);
 
-/// Who has stake from the beginning. Its keys are `NAME-id`, `NAME-vote` and `NAME-stake`.
+/// A validator with stake from the beginning. Its keys are `NAME-id`, `NAME-vote` and `NAME-stake`.
 #[derive(Clone, Copy)]
 pub struct Staked {
     pub name: &'static str,
@@ -42,7 +42,7 @@ impl Staked {
     }
 }
 
-/// What a chain begins with.
+/// The parameters of a chain's genesis.
 pub struct Genesis<'a> {
     /// The first begins the cluster.
     pub staked: &'a [Staked],

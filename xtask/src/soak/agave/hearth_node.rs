@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Lab;
 use super::nodes::{OURS, Process, RPC_PORT, Remote};
 
-/// What it logs, with the two lines of a block that `vote_times` reads.
+/// The log's filter, with the two lines of a block that `vote_times` reads.
 const LOG: &str = "info,hearth_pipeline::shred::deliver=debug,hearth_pipeline::tower::core=debug";
 /// The keys of a node that writes archives while it runs, as often as Agave's nodes do.
 const WRITES_ARCHIVES: &str =

@@ -13,7 +13,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(180);
 /// A part under load is no shorter: it has slots of each leader.
 const PART_MIN_S: u64 = 7;
 
-/// What every scenario needs.
+/// The folders and settings that every scenario needs.
 pub struct Lab {
     pub folder: PathBuf,
     /// The folder of agave-validator, solana-genesis and solana.

@@ -69,7 +69,7 @@ fn epoch_seconds(lab: &Lab) -> u64 {
     lab.epoch_slots(EPOCH_SLOTS) * lab.slot_ms * 5 / 4_000 + 10
 }
 
-/// What is wrong if no epoch ended between two slots.
+/// Returns a sentence if no epoch ended between two slots.
 fn no_boundary(slots: &Value, epoch_slots: u64) -> Option<String> {
     let (begin, end) = (slots[0].as_u64()?, slots[1].as_u64()?);
     (begin / epoch_slots == end / epoch_slots)

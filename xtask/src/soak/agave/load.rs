@@ -92,12 +92,12 @@ impl Drop for Load {
     }
 }
 
-/// What all loads of a part did.
+/// The sum of all loads of a part.
 #[derive(Default)]
 pub struct Sent {
     pub sent: u64,
     pub landed: u64,
-    /// What is wrong: a load that sent nothing, or of which not all landed.
+    /// The faults: a load that sent nothing, or of which not all landed.
     pub wrong: Vec<String>,
 }
 

@@ -23,10 +23,10 @@ const IF_EQUAL: u32 = 0x15;
 const IF_AT_LEAST: u32 = 0x35;
 const RETURN: u32 = 0x06;
 
-/// Where the kernel gives a packet's protocol and a random number.
+/// The offset at which the kernel gives a packet's protocol and a random number.
 const PROTOCOL: u32 = 0xffff_f000;
 const RANDOM: u32 = PROTOCOL + 56;
-/// Where the header of IP begins, and places in it: the protocol, the last byte of source and of destination.
+/// The offset of the header of IP, and places in it: the protocol, the last byte of source and of destination.
 const IP: u32 = 0xfff0_0000;
 const IP_PROTOCOL: u32 = IP + 9;
 const SOURCE_LAST: u32 = IP + 15;

@@ -53,7 +53,7 @@ impl Remote {
         format!("http://{}:{RPC_PORT}", self.0)
     }
 
-    /// Its gossip address.
+    /// The address of its gossip port.
     pub fn gossip(&self) -> String {
         format!("{}:{GOSSIP_PORT}", self.0)
     }

@@ -37,10 +37,10 @@ const KINDS: [Kind; 4] = [
 /// The kinds that faults without two blocks of a slot bring about, the first ones of [`KINDS`]: hashes of ancestors are
 /// asked for once a block has more votes than the one that is here.
 const ALWAYS: usize = 3;
-/// What precedes the number of a block's repaired shreds in Agave's log.
+/// The words before the number of a block's repaired shreds in Agave's log.
 const REPAIRED: &str = " num_repaired=";
 
-/// What our node has counted so far, over all of its processes.
+/// The counts of our node so far, over all of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
     used: [u64; KINDS.len()],
@@ -70,7 +70,7 @@ impl Repairs {
         })
     }
 
-    /// What is wrong in these figures: a kind of request that was not served, or brought nothing.
+    /// Returns the faults in these figures: a kind of request that was not served, or brought nothing.
     pub fn wrong(&self, figures: &Value) -> Vec<String> {
         let mut wrong = vec![];
         for (at, kind) in KINDS.iter().enumerate().take(ALWAYS) {

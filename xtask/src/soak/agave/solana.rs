@@ -15,7 +15,7 @@ const WITHIN_S: u64 = 90;
 /// The exit code of a command that did not end in time: that of `timeout`.
 pub const TIMED_OUT: i32 = 124;
 
-/// What a command printed, and its exit code: [`TIMED_OUT`] if it did not end in time.
+/// The output of a command, and its exit code: [`TIMED_OUT`] if it did not end in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub code: Option<i32>,

@@ -46,7 +46,7 @@ fn voting(lab: &Lab, name: &str, stake: u64) -> Result<Outcome, String> {
     }))
 }
 
-/// What is wrong if our credits are more than 1 % below Agave's, and more than the votes at a part's edges.
+/// Returns a sentence if our credits are more than 1 % below Agave's, and more than the votes at a part's edges.
 fn earned_less(ours: u64, agave: u64) -> Option<String> {
     let is_near = agave.saturating_sub(ours) <= (agave * CREDITS_PER_MILLE / 1_000).max(EDGES);
     (!is_near || ours == 0).then(|| format!("our node earned {ours} credits, Agave's {agave}"))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
 
-/// What precedes the slot in a node's lines.
+/// The words before the slot in a node's lines.
 pub struct Words {
     /// All shreds of a block of another leader are here.
     whole: &'static str,

@@ -27,7 +27,7 @@ pub struct Measured {
     pub confirmed: BTreeSet<u64>,
 }
 
-/// What is measured while both run.
+/// The measurements while both run.
 pub struct Window {
     begin: u64,
     start: Instant,
@@ -135,7 +135,7 @@ impl Window {
     }
 }
 
-/// What is wrong if our node needs more than its share of Agave's CPU time.
+/// Returns a sentence if our node needs more than its share of Agave's CPU time.
 fn costs_more(ours: Option<u64>, agave: Option<u64>) -> Option<String> {
     let (ours, agave) = (ours?, agave?);
     (ours * CPU_SHARE > agave)

@@ -97,7 +97,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Takes a reading.
+    /// Reads the bench's metrics, and the CPU times of its threads.
     pub fn take(bench: &Bench) -> Result<Self, String> {
         let metrics = bench.metrics()?;
         let at = Instant::now();

@@ -6,14 +6,14 @@ use clap::{Args, Subcommand};
 use hearth_bench::profile::ReportOptions;
 use hearth_node::config::ConfigFile;
 
-/// `hearth profile`
+/// The options of `hearth profile`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
     /// Not a node that runs, but a bench.
     #[command(subcommand)]
     pub of: Option<ProfileTarget>,
-    /// What of which node.
+    /// The node, and the form and length of its profile.
     #[command(flatten)]
     pub node: NodeOptions,
 }
@@ -31,7 +31,7 @@ pub enum ProfileTarget {
 /// Profiles a running node.
 #[derive(Args)]
 pub struct NodeOptions {
-    /// The file.
+    /// The configuration file, if one is given.
     #[command(flatten)]
     pub config: ConfigFile,
     /// The node, by its `--name`.

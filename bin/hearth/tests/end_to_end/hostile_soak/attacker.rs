@@ -15,7 +15,7 @@ const BURST_MAX: u64 = 64;
 /// A rest while nothing is due, or the share of a core is used up.
 const REST: Duration = Duration::from_millis(1);
 
-/// What a hostile client does again and again.
+/// An action that a hostile client repeats.
 pub trait Attack {
     /// Makes up to `count` attempts, at least one if possible. Returns how many were made.
     fn burst(&mut self, count: u64) -> u64;
@@ -33,7 +33,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Attempts per second.
+    /// Attempts per second, on average.
     pub fn rate(&self) -> f64 {
         self.count as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }

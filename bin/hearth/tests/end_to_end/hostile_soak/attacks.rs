@@ -27,23 +27,23 @@ const SHREDS_PER_SLOT: usize = 500;
 /// How far ahead shreds of the wrong slot are.
 const FAR: u64 = 1 << 32;
 
-/// One attack.
+/// An attack, and the counters that must show it.
 pub struct Plan<T> {
-    /// Its name.
+    /// Name of the attack, as the test prints it.
     pub name: &'static str,
-    /// Attempts per second.
+    /// Attempts per second, at most.
     pub rate: u64,
-    /// What an attempt is.
+    /// The name of an attempt, in the plural.
     pub unit: &'static str,
     /// Counters that must rise, beyond what the legitimate traffic raises. Of names separated by `|` one is enough.
     pub counters: &'static [&'static str],
-    /// Prepares the attack.
+    /// Prepares the attack on a target.
     pub start: fn(&T) -> Box<dyn Attack>,
 }
 
 /// A Solana node that leads and one that follows it.
 pub struct SolanaTarget {
-    /// The leader's RPC.
+    /// The JSON-RPC addresses of the leader.
     pub servers: Servers,
     /// The leader's port of transactions over QUIC.
     pub quic: SocketAddr,
@@ -57,7 +57,7 @@ pub struct SolanaTarget {
     pub tvu: SocketAddr,
     /// Every UDP port of both.
     pub ports: Vec<SocketAddr>,
-    /// The leader's identity.
+    /// The public key of the leader's identity.
     pub identity: Pubkey,
     /// The chain's shred version.
     pub shred_version: u16,
@@ -291,7 +291,7 @@ impl<F: FnMut() -> (SocketAddr, Vec<u8>)> Attack for Datagrams<F> {
     }
 }
 
-/// The attacker's address.
+/// The loopback address that attacks come from.
 const HOST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 
 fn datagrams(make: impl FnMut() -> (SocketAddr, Vec<u8>) + 'static) -> Box<dyn Attack> {

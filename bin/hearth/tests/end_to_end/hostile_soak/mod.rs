@@ -50,7 +50,7 @@ const EVM_MORE: u64 = (256 << 20) + 768 * (64 << 10) + (512 << 20);
 struct Victim<T> {
     chain: &'static str,
     target: T,
-    /// Where the legitimate traffic goes.
+    /// The URL to which the legitimate traffic goes.
     url: String,
     pids: Vec<u32>,
     /// Ports that serve counters.
@@ -118,7 +118,7 @@ impl<T: Sync> Victim<T> {
         wait_until("counters", || self.counters())
     }
 
-    /// Attacks until `progress.done`.
+    /// Runs an attack on its own thread until `progress.done` is set.
     fn attack<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -250,7 +250,7 @@ impl Row {
         [&self.before, &self.during, &self.after].map(|window| window.held_bytes).into_iter().fold(0, u64::max)
     }
 
-    /// What does not hold, a sentence each.
+    /// Returns the conditions that do not hold, a sentence each.
     fn wrong(&self) -> Vec<String> {
         let Self { chain, attack, during, .. } = self;
         let mut wrong = vec![];
@@ -318,7 +318,7 @@ fn stated_bytes(setup: &Setup) -> u64 {
     bound_of(&table).unwrap_or_else(|| panic!("no bound in:\n{table}"))
 }
 
-/// What a node takes in all, and for hostile peers of its quic tile.
+/// Returns the most memory of a node, with that for hostile peers of its quic tile, in bytes.
 fn bound_of(table: &str) -> Option<u64> {
     let mib = |words: &str| -> Option<f64> {
         let line = table.lines().find(|line| line.contains(words))?;

@@ -12,7 +12,7 @@ use hearth_wire::gossip::{
 use hearth_wire::repair::{Request, set_signature, signed_bytes};
 use hearth_wire::shred::SLOT;
 
-/// Where an Ed25519 signature has its scalar's highest byte.
+/// The offset of the highest byte of an Ed25519 signature's scalar.
 const SCALAR_TOP: usize = 63;
 /// The bytes of a shred that [`altered_shred`] changes: entries in a data shred, parity in the others.
 const ALTERED: std::ops::Range<usize> = 200..208;

@@ -23,12 +23,12 @@ const FILES: u64 = 4_096;
 const ANNOUNCED: usize = 48 << 10;
 const PART: usize = 16 << 10;
 
-/// Where a node's servers listen.
+/// The addresses of a node's servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// JSON-RPC over HTTP.
+    /// The address of JSON-RPC over HTTP.
     pub http: SocketAddr,
-    /// JSON-RPC over WebSocket.
+    /// The address of JSON-RPC over WebSocket.
     pub websocket: SocketAddr,
 }
 
@@ -84,7 +84,7 @@ impl Attack for Connections {
 /// Sends message after message on some connections, and discards the answers.
 pub struct Calls {
     to: SocketAddr,
-    /// What opens a connection.
+    /// The first bytes on each connection.
     hello: Vec<u8>,
     make: Box<dyn FnMut() -> Vec<u8>>,
     streams: Vec<TcpStream>,
@@ -99,7 +99,7 @@ impl Calls {
         Self { to, hello: vec![], make, streams: vec![], next: 0 }
     }
 
-    /// Messages on WebSockets.
+    /// WebSocket connections with these messages.
     pub fn websocket(servers: &Servers, mut message: impl FnMut() -> Value + 'static) -> Self {
         let to = servers.websocket;
         let make = Box::new(move || text_frame(&message().to_string()));

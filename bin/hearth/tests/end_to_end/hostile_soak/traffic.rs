@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::super::node::{Process, hearth};
 
-/// Accounts that send.
+/// Number of accounts that send.
 const ACCOUNTS: &str = "100";
 /// Between two looks at the node's memory.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What became of the traffic of some seconds.
+/// The result of the traffic of some seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
-    /// Transactions sent.
+    /// Transactions that the load sent.
     pub sent: u64,
     /// Transactions that are in a block.
     pub included: u64,

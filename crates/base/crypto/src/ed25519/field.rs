@@ -29,15 +29,15 @@ pub(super) trait Field: Copy {
     fn lane(&self, lane: usize) -> Fe;
     /// Negates the lanes for which `negative` is true.
     fn negate_if(&self, negative: impl Fn(usize) -> bool) -> Self;
-    /// self · other.
+    /// Multiplies self and other, lane by lane.
     fn mul(&self, other: &Self) -> Self::Wide;
-    /// self².
+    /// Squares self, cheaper than a product with itself.
     fn square(&self) -> Self::Wide;
     /// self as a sum of no products.
     fn widen(&self) -> Self::Wide;
-    /// a + b.
+    /// Adds two sums of products.
     fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
-    /// a − b.
+    /// Subtracts b, whose products count negatively in `reduce`, from a.
     fn sub(a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// Lane l of `from(l)`, for each lane.
     fn pick<'a>(from: impl Fn(usize) -> &'a Self) -> Self
@@ -264,7 +264,7 @@ fn product<F: Field>(a: &F, b: &F) -> F {
     F::reduce::<1>(a.mul(b))
 }
 
-/// x^(2^n).
+/// x to the power 2^n, by n squarings.
 #[inline(always)]
 fn square_times<F: Field>(x: &F, n: u32) -> F {
     let mut x = *x;

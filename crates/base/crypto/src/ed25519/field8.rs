@@ -30,7 +30,7 @@ pub(super) struct Fe8([__m512i; 5]);
 pub(super) struct Wide8([__m512i; 5]);
 
 const MASK: i64 = (1 << 51) - 1;
-/// 2p.
+/// 2p limb by limb, from which an element is subtracted to negate it.
 const TWO_P: [i64; 5] = [2 * (MASK - 18), 2 * MASK, 2 * MASK, 2 * MASK, 2 * MASK];
 /// 2^10·p, above any column that is subtracted.
 const BIAS: [i64; 5] = [(MASK - 18) << 10, MASK << 10, MASK << 10, MASK << 10, MASK << 10];

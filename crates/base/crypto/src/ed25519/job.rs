@@ -13,7 +13,7 @@ pub struct VerifyItem<'a> {
     pub public_key: &'a [u8; 32],
     /// The signature, R ‖ S.
     pub signature: &'a [u8; 64],
-    /// The signed message.
+    /// The bytes that were signed.
     pub message: &'a [u8],
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Addend<F> {
 pub(super) struct Entry {
     /// (y + x)/2 and (y − x)/2, in an array so that a sign can choose their order without a branch.
     pub(super) halves: [[u64; 4]; 2],
-    /// d·x·y.
+    /// d·x·y, the factor of T in a sum.
     pub(super) product: [u64; 4],
 }
 
@@ -164,7 +164,7 @@ impl<F: Field> Point<F> {
         Self::from_efgh::<T>(&e, &f, &g, &h)
     }
 
-    /// self + other.
+    /// self + other, which may be the same point. `T` says whether the sum's t is needed.
     #[inline(always)]
     pub(super) fn add_point<const T: bool>(&self, other: &Addend<F>) -> Self {
         let a = self.minus.mul(&other.minus);
@@ -233,12 +233,12 @@ impl Point<Fe> {
         Self { minus: y.minus(x), plus: y.plus(x), z: Fe::ONE, t: x.mul(y) }
     }
 
-    /// self + other.
+    /// self + other, which may be the same point.
     pub(super) fn plus_point(&self, other: &Self) -> Self {
         self.add_point::<true>(&other.addend(&Fe::D.plus(&Fe::D)))
     }
 
-    /// −self.
+    /// The inverse of the point in the group.
     pub(super) fn negated(&self) -> Self {
         Self { minus: self.plus, plus: self.minus, z: self.z, t: Fe::ZERO.minus(&self.t) }
     }

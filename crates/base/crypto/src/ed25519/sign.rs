@@ -50,7 +50,7 @@ pub enum TableAccess {
 /// One message of a burst.
 #[derive(Clone, Copy)]
 pub struct SignItem<'a> {
-    /// The signing key.
+    /// The key that signs this message; the items of a burst may have different ones.
     pub key: &'a SigningKey,
     /// The message to sign.
     pub message: &'a [u8],

@@ -34,9 +34,9 @@ pub enum ReedSolomonError {
     /// No data, no parity, or more than [`SHARDS_MAX`] together.
     #[error("a code of {data} data and {parity} parity shards does not exist")]
     Counts {
-        /// Requested data shards.
+        /// Number of data shards that the caller asked for.
         data: usize,
-        /// Requested parity shards.
+        /// Number of parity shards that the caller asked for.
         parity: usize,
     },
     /// The number of slices differs from the code's, or is too low to recover from.

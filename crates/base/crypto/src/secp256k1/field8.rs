@@ -33,7 +33,7 @@ pub(super) struct Wide8([__m512i; 10]);
 
 const MASK: u64 = (1 << 52) - 1;
 const TOP_MASK: u64 = (1 << 48) - 1;
-/// 2^256 modulo p.
+/// 2^256 modulo p, by which reduction folds what lies above 2^256.
 const FOLD: u64 = 0x1_0000_03d1;
 /// p, limb by limb.
 const P: [u64; 5] = [(MASK + 1) - FOLD, MASK, MASK, MASK, TOP_MASK];
@@ -196,13 +196,13 @@ impl Fe8 {
         self.mul(other).reduce::<1>()
     }
 
-    /// self², reduced.
+    /// The square of each lane, reduced.
     #[inline(always)]
     pub(super) fn squared(&self) -> Self {
         self.square().reduce::<1>()
     }
 
-    /// self · other.
+    /// The product of each lane, before its carries.
     #[inline(always)]
     pub(super) fn mul(&self, other: &Self) -> Wide8 {
         // SAFETY: an `Fe8` exists, so its instructions are available.
@@ -240,7 +240,7 @@ impl Fe8 {
 }
 
 impl Wide8 {
-    /// self + a·b.
+    /// Adds the product a·b to the sum.
     #[inline(always)]
     pub(super) fn plus_product(self, a: &Fe8, b: &Fe8) -> Self {
         let (a, b) = (&a.0, &b.0);
@@ -277,7 +277,7 @@ impl Wide8 {
         Self(c)
     }
 
-    /// 2·self.
+    /// The sum, added to itself column by column.
     #[inline(always)]
     pub(super) fn doubled(self) -> Self {
         let mut c = self.0;

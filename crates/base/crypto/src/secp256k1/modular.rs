@@ -6,7 +6,7 @@
 
 /// A modulus m close below 2^256.
 pub(super) struct Modulus {
-    /// m.
+    /// The modulus m itself, little-endian words.
     value: [u64; 4],
     /// 2^256 − m, below 2^130.
     rest: [u64; 3],
@@ -36,12 +36,12 @@ impl Modulus {
         if self.contains(&x) { x } else { sub(&x, &self.value) }
     }
 
-    /// −x.
+    /// The negative of x modulo m, for x below m.
     pub(super) fn negate(&self, x: &[u64; 4]) -> [u64; 4] {
         if *x == [0; 4] { *x } else { sub(&self.value, x) }
     }
 
-    /// a·b.
+    /// The product a·b modulo m.
     pub(super) fn mul(&self, a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
         let wide: [u64; 8] = product(a, b);
         // Below 2^386, below 2^260, below 2^256 + 2^134: each fold takes 126 bits off what is above 2^256.
@@ -117,7 +117,7 @@ fn add_row(to: &mut [u64], factor: u64, row: &[u64]) {
     }
 }
 
-/// a·b modulo 2^(64·L).
+/// The low L words of the product a·b.
 #[inline(always)]
 pub(super) fn product<const N: usize, const M: usize, const L: usize>(a: &[u64; N], b: &[u64; M]) -> [u64; L] {
     let mut out = [0; L];

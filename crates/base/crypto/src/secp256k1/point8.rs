@@ -49,7 +49,7 @@ impl Point8 {
         Self { x, y, z, negated: !self.negated }
     }
 
-    /// self + other.
+    /// self + other, lane by lane; a lane that the formula cannot add comes out with Z = 0.
     #[inline(always)]
     pub(super) fn add(&self, other: &Addend8) -> Self {
         self.add_scaled(other, &self.z).0

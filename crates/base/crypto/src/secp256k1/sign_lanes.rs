@@ -99,7 +99,6 @@ fn nonce(secret: &[u8; 32], hash: &[u8; 32]) -> Option<[u64; 4]> {
     (nonce != [0; 4] && ORDER.contains(&nonce)).then_some(nonce)
 }
 
-/// HMAC with SHA-256.
 fn hmac(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let keyed = |pad: u8| {
         let mut state = Sha256State::new();

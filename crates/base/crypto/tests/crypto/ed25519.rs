@@ -4,7 +4,6 @@ use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig, VerifyError, 
 
 use crate::ed25519_paths::{Case, check_all_paths, oracle};
 
-/// Decodes hexadecimal text.
 fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
 }

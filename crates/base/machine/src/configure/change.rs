@@ -24,7 +24,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// Why the machine was not set up, or not set back.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigureError {
-    /// Privileges are missing.
+    /// The user may not write a setting; nothing has been changed.
     #[error("{why}; nothing was changed. With the right to do so (sudo), or one by one:\n{commands}")]
     NotPermitted {
         /// The setting that cannot be written.
@@ -37,7 +37,7 @@ pub enum ConfigureError {
     Memory {
         /// The file, or its folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file cannot be read or written, or that its contents are no record of changes.
         why: String,
     },
     /// Not all could be done.

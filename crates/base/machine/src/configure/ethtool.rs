@@ -83,7 +83,6 @@ pub fn now(root: &Root, command: &[String]) -> Option<String> {
     }
 }
 
-/// Path of `ethtool`.
 struct Tool(std::path::PathBuf);
 
 impl Tool {

@@ -45,7 +45,7 @@ pub enum Stage {
     CpuIsolation,
     /// Tiles that share a physical core.
     Hyperthreads,
-    /// The cores' frequency.
+    /// The frequency governor of each core.
     Governor,
     /// Limits of the process.
     Limits,
@@ -101,7 +101,7 @@ pub struct MachineRequirements {
     pub tiles: Vec<Seat>,
 }
 
-/// Reserved huge pages.
+/// The huge pages that a workspace needs, and where it finds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages {
     /// Bytes of a page.
@@ -188,7 +188,7 @@ pub enum Remedy {
     },
     /// A command is run.
     Run {
-        /// Program and arguments.
+        /// The program, followed by its arguments.
         command: Vec<String>,
         /// The command that reverts it.
         undo: Vec<String>,
@@ -256,7 +256,7 @@ pub fn check(root: &Root, machine: &Machine, wants: &MachineRequirements, stages
 enum StageVerdict {
     /// Nothing to correct, and why.
     Well(String),
-    /// Settings to correct.
+    /// At least one setting to correct.
     Faults(Vec<Fault>),
 }
 

@@ -26,7 +26,7 @@ pub enum PortError {
     InUse {
         /// The address to listen on.
         address: SocketAddr,
-        /// Which kind of socket.
+        /// Whether it is a port of TCP or of UDP.
         protocol: Protocol,
         /// Purpose of the port.
         what: &'static str,
@@ -46,7 +46,7 @@ pub enum PortError {
         what: &'static str,
         /// The key that is wrong.
         key: &'static str,
-        /// The system's error.
+        /// Why the port cannot be bound, as the system says it.
         source: std::io::Error,
     },
 }

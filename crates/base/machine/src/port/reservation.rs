@@ -47,7 +47,7 @@ impl ReservedTcp {
         Ok(Self { socket, address })
     }
 
-    /// Where it is, the port filled in.
+    /// The address of the socket, its port filled in.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -24,7 +24,7 @@ use crate::counters::{CountedEvent, Counts, OpenGuard, count};
 const STREAMS: usize = 16;
 /// Events that wait for a client; one that leaves more unread is dropped.
 const QUEUED: usize = 8;
-/// Interval between events.
+/// How often each stream gets an event.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Returns the activity since the previous call, as one line of JSON; `None` if the node cannot be observed.

@@ -35,12 +35,12 @@ impl ErrorObject {
         Self { data: Some(data.into()), ..self }
     }
 
-    /// JSON-RPC error code.
+    /// The code, such as [`INVALID_PARAMS`] or one of the server's own.
     pub fn code(&self) -> i64 {
         self.code
     }
 
-    /// Error message.
+    /// The text that says what is wrong, for a human.
     pub fn message(&self) -> &str {
         &self.message
     }

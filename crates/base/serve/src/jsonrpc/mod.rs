@@ -47,7 +47,7 @@ pub trait Dialect: Into<ErrorObject> + Send {
     fn too_long(over: usize) -> Self;
 }
 
-/// Executes method calls.
+/// A server's methods, and its say on how many requests it takes at once.
 pub trait Answerer: Sync {
     /// Error type of the calls.
     type Failure: Dialect;

@@ -36,7 +36,7 @@ pub const fn words(places: usize) -> usize {
     if places == 0 { 0 } else { HEAD_WORDS + places * PLACE_WORDS }
 }
 
-/// Identifies a peer.
+/// A peer by its IP address, and by its port too if the address is a loopback one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer([u64; 3]);
 
@@ -57,7 +57,7 @@ impl Peer {
     }
 }
 
-/// `192.0.2.7`, `2001:db8::7`, `127.0.0.1:8001`.
+/// The address, and the port if it is a loopback one: `192.0.2.7`, `2001:db8::7`, `127.0.0.1:8001`.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [high, low, port] = self.0;
@@ -79,7 +79,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Adds another count.
+    /// The sums of both counts.
     pub fn plus(self, other: Self) -> Self {
         Self { received: self.received + other.received, sent: self.sent + other.sent }
     }

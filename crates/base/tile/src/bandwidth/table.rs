@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Counts received bytes.
+    /// Counts bytes received from a peer, or from the others if it has no place.
     #[inline]
     pub fn received(&mut self, from: SocketAddr, bytes: u64) {
         match self.place(from, bytes, Direction::In) {
@@ -83,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Counts sent bytes.
+    /// Counts bytes sent to a peer, or to the others if it has no place.
     #[inline]
     pub fn sent(&mut self, to: SocketAddr, bytes: u64) {
         match self.place(to, bytes, Direction::Out) {
@@ -211,7 +211,7 @@ impl Table {
         (least, of_least, next)
     }
 
-    /// Halves all weights.
+    /// Halves all weights, so that old traffic counts less than new traffic.
     fn fade(&mut self) {
         let (kept, floor) = (self.kept, std::mem::take(&mut self.floor));
         for (place, weight) in self.weights.iter_mut().enumerate() {

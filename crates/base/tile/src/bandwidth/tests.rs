@@ -26,7 +26,6 @@ fn v4(number: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + number), 8001))
 }
 
-/// Generates random numbers.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     std::iter::repeat_with(move || random.u64(..))

@@ -37,7 +37,7 @@ const KEEP_MAX_NS: u64 = 2_000_000_000;
 
 /// The tiles of one core, in the order of the data flow.
 pub struct Tiles {
-    /// The core's tiles.
+    /// The tiles, in the order in which a turn runs them.
     pub list: Vec<Box<dyn Runnable>>,
     /// Index of the core that owns the tiles.
     pub owner: usize,

@@ -31,7 +31,7 @@ impl<L> CoreShared<L> {
         Self { waker, lends, share: AtomicU32::new(0), inbox, has_mail }
     }
 
-    /// Returns its waker.
+    /// Returns the waker that ends a sleep of this core's thread.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }

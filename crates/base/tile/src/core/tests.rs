@@ -22,7 +22,6 @@ fn core(name: &str, tiles: Vec<Box<dyn Runnable>>, waker: &Waker, wires: &Wires,
     Core { name: name.into(), pin: None, tiles, waker: waker.clone(), clock: wires.clock.clone(), idle, lends: false }
 }
 
-/// Tiles without links.
 fn alone(names: &[&str]) -> Wires {
     Wires::new(Clock::real(), names, &[])
 }

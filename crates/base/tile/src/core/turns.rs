@@ -37,7 +37,7 @@ pub struct CoreThread<'a> {
     cpu: Cpu,
     pace: LendingPolicy,
     patience: Patience,
-    /// What its tiles wait for in the current or last sleep.
+    /// The descriptors and the deadline of its tiles in the current or last sleep.
     wait: WaitFor,
     /// The tiles that wait for descriptors in it.
     waiting: Vec<Waiter>,

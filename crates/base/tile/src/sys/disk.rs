@@ -8,7 +8,7 @@ use std::path::Path;
 /// Size and free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Total bytes.
+    /// Bytes of the whole file system, used or not.
     pub size_bytes: u64,
     /// Bytes that an unprivileged process may still write.
     pub free_bytes: u64,

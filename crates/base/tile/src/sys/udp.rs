@@ -263,7 +263,7 @@ pub fn may_be_split(error: &Error) -> bool {
 /// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The destination.
+    /// Address of the receiver, the same for all datagrams of the run.
     pub to: SocketAddr,
     /// The bytes of all datagrams, concatenated.
     pub data: &'a [u8],

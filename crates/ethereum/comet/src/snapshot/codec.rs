@@ -41,20 +41,20 @@ pub enum Entry {
     Item(Bytes),
     /// An account; its slots follow.
     Account {
-        /// The account's address.
+        /// The account's address, of 20 bytes.
         address: Address,
         /// Nonce of the account.
         nonce: u64,
-        /// Balance in wei.
+        /// The account's balance in wei.
         balance: U256,
         /// The contract's code; empty for other accounts.
         code: Bytes,
     },
     /// A slot of the account before, never zero.
     Slot {
-        /// Storage key.
+        /// Key of the storage slot.
         slot: U256,
-        /// Storage value.
+        /// Value stored in the slot.
         value: U256,
     },
 }
@@ -62,7 +62,7 @@ pub enum Entry {
 /// Why a chunk is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// It ends within an entry.
+    /// The chunk ends within the entry's field at this offset.
     #[error("cut off at byte {0}")]
     CutOff(usize),
     /// No kind of entry has this tag.
@@ -70,7 +70,7 @@ pub enum CodecError {
     Tag {
         /// Offset of the tag in the chunk.
         at: usize,
-        /// The unknown tag.
+        /// The byte at the offset, which names no kind of entry.
         tag: u8,
     },
     /// Longer than any code, piece or item.
@@ -84,7 +84,7 @@ pub enum CodecError {
     Header {
         /// Index of the header in chunk 0.
         index: usize,
-        /// The decoding error.
+        /// Why the header's RLP does not decode.
         error: alloy_rlp::Error,
     },
     /// There are no headers, too many, or one is not the parent of the one before it.
@@ -92,7 +92,7 @@ pub enum CodecError {
     Chain(usize),
 }
 
-/// Encodes chunk 0.
+/// Encodes chunk 0: the RLP of each header, one after the other.
 pub fn encode_headers(newest_first: &[Header]) -> Bytes {
     let mut out = Vec::new();
     newest_first.iter().for_each(|header| header.encode(&mut out));
@@ -224,7 +224,7 @@ fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], CodecEr
     Ok(found)
 }
 
-/// Hashes a chunk.
+/// Returns the Keccak-256 of a chunk, by which the snapshot's list of hashes verifies it.
 pub fn chunk_hash(chunk: &[u8]) -> B256 {
     B256::from(hearth_crypto::keccak::keccak256(chunk))
 }

@@ -30,7 +30,7 @@ pub struct Maker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread reports.
+/// State that the thread shares with the application.
 #[derive(Debug, Default)]
 struct Shared {
     busy: AtomicBool,

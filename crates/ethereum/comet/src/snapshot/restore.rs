@@ -30,7 +30,7 @@ use crate::app_hash::app_hash;
 /// Maximum number of chunks: at 4 MiB each, 64 GiB of state, which is held in memory.
 const CHUNKS_MAX: usize = 1 << 14;
 
-/// Where chunks are until all are there.
+/// Chunks of a snapshot that is still incomplete, in memory or in files.
 #[derive(Debug)]
 enum Spool {
     Memory(Vec<Bytes>),
@@ -82,7 +82,7 @@ pub struct PendingRestore {
 pub enum Step {
     /// Go on, or try again: the response for CometBFT.
     Say(response::ApplySnapshotChunk),
-    /// It was the last: [`PendingRestore::give`].
+    /// The chunk was the last: see [`PendingRestore::give`].
     Whole,
 }
 

@@ -41,7 +41,7 @@ pub struct Store {
     folder: PathBuf,
     kept_max: usize,
     fetched_for: Duration,
-    /// Lowest height first.
+    /// The snapshots, lowest height first.
     kept: Mutex<Vec<StoredSnapshot>>,
 }
 

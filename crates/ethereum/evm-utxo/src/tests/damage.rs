@@ -159,7 +159,7 @@ impl Folder {
         true
     }
 
-    /// Where a file is damaged: its head, and the heads and bodies of its first, middle and last records.
+    /// The places to damage in a file: its head, and the heads and bodies of its first, middle and last records.
     fn places(path: &Path, bytes: &[u8]) -> Vec<usize> {
         let records = records(path, bytes);
         let mut places = vec![0, 3, 9, 20, 50, 58, bytes.len() / 3, bytes.len() - 1];
@@ -177,7 +177,7 @@ impl Folder {
     }
 }
 
-/// Where the records of a file begin.
+/// The offsets of the records in a file.
 fn records(path: &Path, bytes: &[u8]) -> Vec<usize> {
     let marked = |mark: &[u8]| {
         let found = bytes.windows(mark.len()).enumerate().filter(|(_, some)| *some == mark);

@@ -49,7 +49,7 @@ impl Default for BlobEnv {
 }
 
 impl BlobEnv {
-    /// Of a block with these `params` after one that had that excess, used that much blob gas, and had that base fee.
+    /// The blobs of a block with these `params` after one with that excess, blob gas used, and base fee.
     pub fn after(params: BlobParams, excess_gas: u64, gas_used: u64, base_fee: u64) -> Self {
         let excess_gas = match excess_gas.checked_add(gas_used) {
             Some(_) => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
@@ -59,7 +59,7 @@ impl BlobEnv {
         Self { excess_gas, params }
     }
 
-    /// Of a block with these `params` after the one of this header, which before Cancun says nothing of blobs.
+    /// The blobs of a block with these `params` after that of this header, which says nothing of blobs before Cancun.
     pub fn after_header(params: BlobParams, parent: &Header) -> Self {
         let excess_gas = parent.excess_blob_gas.unwrap_or_default();
         let gas_used = parent.blob_gas_used.unwrap_or_default();
@@ -91,9 +91,9 @@ pub enum SidecarError {
     /// Proofs of cells before Osaka.
     #[error("unexpected sidecar version, want: {want}, got: {got}")]
     Version {
-        /// The fork's version.
+        /// The version that the fork takes: 0 before Osaka.
         want: u8,
-        /// The sidecar's version.
+        /// The sidecar's version: 1 has proofs of cells (EIP-7594).
         got: u8,
     },
     /// Blobs for fewer or more hashes.

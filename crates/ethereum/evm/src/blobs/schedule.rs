@@ -56,7 +56,7 @@ impl BlobSchedule {
         Some(())
     }
 
-    /// Those of a block of the fork `spec` at this time. Before Cancun there are no blobs, and nothing asks.
+    /// Returns the bounds of a block of fork `spec` at this time. Before Cancun there are no blobs, and nothing asks.
     pub fn params(&self, spec: SpecId, timestamp: u64) -> BlobParams {
         if spec.is_enabled_in(SpecId::OSAKA) {
             return *self.0.active_scheduled_params_at_timestamp(timestamp).unwrap_or(self.0.osaka());

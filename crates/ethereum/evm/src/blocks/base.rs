@@ -30,7 +30,7 @@ pub(super) const HEADERS_MAX: u64 = 256;
 pub(super) struct Base {
     /// The first block's number.
     pub first: u64,
-    /// Of the blocks before it, newest first.
+    /// The headers of the blocks before it, newest first.
     pub headers: Vec<Header>,
 }
 

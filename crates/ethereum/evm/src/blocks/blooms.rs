@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use alloy_primitives::Bloom;
 
-/// Blocks per group.
+/// Number of blocks whose blooms are combined in one group.
 pub(super) const GROUP: u64 = 16;
 
 /// The blooms of all blocks.

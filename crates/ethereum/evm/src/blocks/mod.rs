@@ -70,7 +70,7 @@ pub enum BlocksError {
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it failed, as the operating system says it.
         source: io::Error,
     },
     /// Another process uses the folder.
@@ -94,11 +94,11 @@ pub enum BlocksError {
     /// A file is not as it was written.
     #[error("{} is damaged at byte {offset}: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the damaged file.
         path: PathBuf,
         /// The offset of the damage, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault that was found there.
         what: &'static str,
     },
     /// The disk has failed a required sync.
@@ -124,13 +124,13 @@ pub struct BlockStore {
     last_run: LastRun,
     /// The newest block that any file knew of at the start.
     seen: u64,
-    /// Of this run; nothing before something is written.
+    /// The status of this run; nothing before something is written.
     status: OnceLock<Status>,
     _lock: File,
 }
 
 struct Inner {
-    /// Where the blocks begin.
+    /// The block with which the store begins.
     base: Base,
     segments: Vec<Segment>,
     /// By a keyed hash of a block's hash: its number.
@@ -140,7 +140,7 @@ struct Inner {
     blooms: Blooms,
     /// The key of the hash: no client can choose hashes that collide.
     key: RandomState,
-    /// What the thread syncs next; earlier files are on disk.
+    /// The file that the thread syncs next; earlier files are on disk.
     unsynced: Option<UnsyncedFile>,
     /// Up to which block everything is on disk.
     synced: u64,
@@ -320,7 +320,7 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Where the next block's record goes, and up to which block everything is on disk.
+    /// Returns the place of the next block's record, and up to which block everything is on disk.
     fn tail(&self, number: u64) -> Result<(SegmentTail, u64), BlocksError> {
         {
             let inner = self.lock();
@@ -387,7 +387,7 @@ impl BlockStore {
         inner.by_hash.get(&inner.key.hash_one(hash)).copied()
     }
 
-    /// Where the transaction of this hash may be: the block's number, its place there. The block tells whether it is.
+    /// Returns the block's number and the place in it where this transaction may be. The block tells whether it is.
     pub fn place_of(&self, hash: &B256) -> Option<(u64, usize)> {
         let inner = self.lock();
         let place = *inner.by_tx.get(&inner.key.hash_one(hash))?;

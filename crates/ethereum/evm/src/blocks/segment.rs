@@ -60,7 +60,7 @@ impl SegmentHead {
 /// The head of a record.
 #[derive(Clone, Copy)]
 struct RecordHead {
-    /// Of the body, in bytes.
+    /// Length of the body, in bytes.
     length: u32,
     number: u64,
     synced: u64,
@@ -80,7 +80,7 @@ impl RecordHead {
         bytes
     }
 
-    /// Of a record that has been verified.
+    /// Reads the head of a record that has been verified.
     fn of(record: &[u8]) -> Self {
         let (length, checksum) = (word(record, 4), word(record, 24));
         Self { length, number: long(record, 8), synced: long(record, 16), checksum }
@@ -128,7 +128,7 @@ pub(super) struct Segment {
     offsets: Vec<u64>,
 }
 
-/// What writing the next record takes, so that readers can use the segment meanwhile.
+/// The means of writing the next record, so that readers can use the segment meanwhile.
 pub(super) struct SegmentTail {
     pub path: PathBuf,
     end: Appender,
@@ -136,7 +136,7 @@ pub(super) struct SegmentTail {
 }
 
 impl SegmentTail {
-    /// Returns the file.
+    /// Returns the file that records are appended to.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         self.end.disk().clone()
     }
@@ -374,7 +374,7 @@ impl Segment {
         self.end.end()
     }
 
-    /// That blocks are missing behind the last.
+    /// Returns the error that blocks are missing behind the last.
     pub(super) fn ends_early(&self) -> BlocksError {
         let what = "the blocks between it and the next file are missing";
         BlocksError::Damaged { path: self.path.clone(), offset: self.bytes(), what }
@@ -385,7 +385,7 @@ impl Segment {
         self.end.put_disk(disk);
     }
 
-    /// What writing the next record takes.
+    /// Returns the means of writing the next record.
     pub(super) fn tail(&self) -> SegmentTail {
         SegmentTail { path: self.path.clone(), end: self.end.clone(), salt: self.salt }
     }

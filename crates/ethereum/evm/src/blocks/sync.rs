@@ -17,11 +17,11 @@ use super::{AHEAD_MAX, BlocksError, Inner};
 
 type Sync<T> = Box<dyn Fn() -> T + Send + std::marker::Sync>;
 
-/// What goes to disk with the blocks; each says why it cannot.
+/// Functions that bring other data to disk with the blocks; each says why it cannot.
 pub struct SyncOrder {
-    /// What blocks build on: called before each sync of theirs.
+    /// Brings data to disk that blocks build on: called before each sync of theirs.
     pub before: Sync<Result<(), String>>,
-    /// What must not be on disk before the blocks: called after each.
+    /// Brings data to disk that must not be there before the blocks: called after each sync.
     pub after: Sync<Result<(), String>>,
     /// Called after each sync of the blocks, once [`BlockStore::synced`](super::BlockStore::synced) says so.
     pub synced: Box<dyn Fn() + Send + std::marker::Sync>,

@@ -48,7 +48,7 @@ pub enum ImportError {
     Invalid {
         /// The height it says it has.
         number: u64,
-        /// The block's hash.
+        /// Keccak-256 of the block's header.
         hash: B256,
         /// The rule that it breaks.
         why: InvalidBlock,

@@ -21,7 +21,7 @@ pub struct BlockInput {
     pub number: u64,
     /// Seconds since 1970. One that is not above the parent's is taken as the parent's.
     pub timestamp: u64,
-    /// The fee recipient.
+    /// The account that receives the block's tips.
     pub beneficiary: Address,
     /// The value of `PREVRANDAO`; by default it is derived from the parent and the block before it.
     pub prevrandao: Option<B256>,

@@ -178,7 +178,7 @@ impl Chain {
         self.inner.dev.lock().impersonated.insert(account);
     }
 
-    /// Ends [`Chain::impersonate`].
+    /// Ends [`Chain::impersonate`]: the account's transactions need its signature again.
     pub fn stop_impersonating(&self, account: &Address) {
         self.inner.dev.lock().impersonated.remove(account);
     }

@@ -46,7 +46,7 @@ impl SyncWaiters {
     }
 }
 
-/// What a start found after an unclean shutdown.
+/// The findings of a start after an unclean shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The block that the chain continues from.

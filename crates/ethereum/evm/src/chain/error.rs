@@ -62,9 +62,9 @@ pub enum ChainError {
     Folder {
         /// The operation that failed.
         what: &'static str,
-        /// The path.
+        /// The file or folder on which it failed.
         path: PathBuf,
-        /// The system's error.
+        /// Why it failed, as the operating system says it.
         source: io::Error,
     },
     /// An error of the block store.
@@ -76,9 +76,9 @@ pub enum ChainError {
     /// The rules were others when the folder's blocks were made.
     #[error("{}: {what}: a fork or a limit can be changed only before blocks are made under it", path.display())]
     Schedule {
-        /// Where the forks of the folder's chain are.
+        /// The file with the forks of the folder's chain.
         path: PathBuf,
-        /// The difference.
+        /// The difference, in words, or why the file cannot be used.
         what: String,
     },
     /// A genesis under whose rules there is no block 1.
@@ -87,9 +87,9 @@ pub enum ChainError {
     /// The executed transactions cannot form a block.
     #[error("no block {number} can be made: {why}")]
     NoBlock {
-        /// The block's number.
+        /// The height that the block would have.
         number: u64,
-        /// The reason.
+        /// The fault that its execution found.
         why: BlockFault,
     },
     /// The next block is one of proof of work.
@@ -104,7 +104,7 @@ pub enum ChainError {
         cut", dir.display()
     )]
     StateAhead {
-        /// The chain's folder.
+        /// The chain's folder, with blocks and state.
         dir: PathBuf,
         /// Number of the state's block.
         state: u64,
@@ -117,7 +117,7 @@ pub enum ChainError {
         cut", dir.display()
     )]
     StateBehind {
-        /// The chain's folder.
+        /// The chain's folder, with blocks and state.
         dir: PathBuf,
         /// Number of the state's block.
         state: u64,
@@ -127,13 +127,13 @@ pub enum ChainError {
     /// The state is that of another block of this height.
     #[error("the state is not that of the folder's block {number}: they do not belong together")]
     OtherState {
-        /// The block's number.
+        /// The height of the state's block.
         number: u64,
     },
     /// A block of the folder has another hash when it is executed again.
     #[error("block {number} of the folder is {kept}, but executing it again gives {executed}")]
     Replay {
-        /// The block's number.
+        /// The height of the block whose hash differs.
         number: u64,
         /// The hash in the folder.
         kept: B256,
@@ -149,7 +149,7 @@ pub enum ChainError {
     /// A block that does not follow the head.
     #[error("block {number} does not follow the newest block, {head}")]
     NotNext {
-        /// The block's number.
+        /// The height of the refused block.
         number: u64,
         /// The newest block's number.
         head: u64,
@@ -157,7 +157,7 @@ pub enum ChainError {
     /// A block that was executed on another than the newest block.
     #[error("block {number} was executed on {parent}, which is not the newest block")]
     OtherParent {
-        /// The block's number.
+        /// The height of the refused block.
         number: u64,
         /// The block it was executed on.
         parent: B256,
@@ -165,9 +165,9 @@ pub enum ChainError {
     /// A time before that of the newest block.
     #[error("Timestamp error: {timestamp} is lower than or equal to previous block's timestamp {head}")]
     Timestamp {
-        /// The requested time.
+        /// The requested Unix time, in seconds.
         timestamp: u64,
-        /// That of the newest block.
+        /// The Unix time of the newest block, in seconds.
         head: u64,
     },
     /// A time that would leave none for the blocks after it.

@@ -18,10 +18,10 @@ use crate::block::Block;
 /// Events that wait for one subscriber, at most.
 pub const QUEUE: usize = 1024;
 
-/// What happened to the chain.
+/// A change of the chain.
 #[derive(Clone, Debug)]
 pub enum ChainEvent {
-    /// A new head.
+    /// A new head, on top of the head before.
     Block(Arc<Block>),
     /// The chain went back to this block, which is the head again; the second are those that are no more, newest first.
     Reorg(Arc<Block>, Vec<Arc<Block>>),

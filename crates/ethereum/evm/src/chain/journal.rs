@@ -23,11 +23,11 @@ const GONE: u8 = 2;
 pub(super) struct AcceptedTxs {
     /// The transactions in the order of their arrival.
     pub txs: Vec<SharedTx>,
-    /// Those of the transactions with blobs, each with the transaction's hash.
+    /// The sidecars of blob transactions, each with the transaction's hash.
     pub sidecars: Vec<(B256, SharedSidecar)>,
 }
 
-/// The journal's file.
+/// The file `pool.log`, which keeps accepted transactions for the next run.
 pub(super) struct Journal(PoolFile);
 
 impl Journal {

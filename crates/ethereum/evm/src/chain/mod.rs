@@ -97,7 +97,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
 pub struct ChainConfig {
     /// The folder of blocks and state; without one, the chain is in memory only.
     pub dir: Option<PathBuf>,
-    /// The genesis.
+    /// The genesis: block zero, its accounts, and when each fork begins.
     pub genesis: Genesis,
     /// The limits of the pool.
     pub pool: PoolConfig,
@@ -114,7 +114,7 @@ pub struct ChainConfig {
     /// Whether a background thread syncs blocks to disk. Otherwise only `Chain::sync_stores` and the end sync, so that
     /// the disk's operations follow from the chain's.
     pub background_sync: bool,
-    /// The fee recipient.
+    /// The account that receives the tips of blocks made here, unless consensus names another.
     pub beneficiary: Address,
     /// The headers' extra data; at most 32 bytes.
     pub extra_data: Bytes,
@@ -292,7 +292,7 @@ impl Chain {
         self.inner.failure.get().cloned().or_else(ended)
     }
 
-    /// Returns the genesis.
+    /// Returns the genesis with which the chain was opened.
     pub fn genesis(&self) -> &Genesis {
         &self.inner.config.genesis
     }
@@ -415,12 +415,12 @@ impl Chain {
         self.inner.console.set(sender).is_ok().then_some(blocks)
     }
 
-    /// What executing `block` again takes.
+    /// Returns the environment for executing `block` again.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
         env_of(&block.header, self.genesis())
     }
 
-    /// What blobs cost in the block after `block`: of the newest one in that which would be made now.
+    /// Returns the price of blobs in the block after `block`; after the newest, in the block that would be made now.
     pub fn blobs_after(&self, block: &Block) -> BlobEnv {
         match self.block(block.number() + 1) {
             Some(next) => self.env_of(&next).blobs,

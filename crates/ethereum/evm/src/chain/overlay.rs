@@ -13,7 +13,7 @@ use revm::state::AccountInfo;
 
 use crate::state::{Changes, StateError, StateView};
 
-/// What execution reads after the block. `BLOCKHASH` knows the blocks before it alone.
+/// The state that execution reads after the block. `BLOCKHASH` knows the blocks before it alone.
 pub(super) struct Overlay {
     pub base: StateView,
     pub changes: Arc<Changes>,

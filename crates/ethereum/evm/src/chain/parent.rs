@@ -13,7 +13,7 @@ pub(super) struct Parent {
     pub timestamp: u64,
     pub gas_limit: u64,
     pub gas_used: u64,
-    /// `None` before London.
+    /// Wei per unit of gas; `None` before London.
     pub base_fee: Option<u64>,
     /// Blob gas beyond the target, before this block, and what this block used; 0 before Cancun.
     pub excess_blob_gas: u64,

@@ -70,7 +70,7 @@ impl std::fmt::Debug for PendingBlock {
 }
 
 impl PendingBlock {
-    /// What its transactions see of it.
+    /// Returns the environment that its transactions see.
     pub fn env(&self) -> &BlockEnv {
         &self.plan.env
     }

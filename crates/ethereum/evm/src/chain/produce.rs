@@ -40,14 +40,14 @@ const RECENT_TXS: usize = 100_000;
 /// A block that is executed and sealed, but not published.
 #[derive(Debug)]
 pub struct SealedBlock {
-    /// The sealed block.
+    /// The block with its final header and hash.
     pub block: Arc<Block>,
     /// The changes of the state.
     pub changes: Arc<Changes>,
-    /// What of the transactions given is not in it: their places there, and why.
+    /// The given transactions that are not in it: their places among those given, and why.
     pub refused: Vec<(usize, SharedTx, Refusal)>,
     pub(super) part: Part,
-    /// What of the changes is no transaction's: it is kept with the block.
+    /// The changes that are no transaction's: they are kept with the block.
     pub(super) altered: Changes,
     /// Whether its contracts called the console.
     console: bool,
@@ -108,7 +108,7 @@ pub(super) struct UnsealedBlock {
     pub changes: Arc<Changes>,
     pub part: Part,
     requests: Vec<Bytes>,
-    /// What of the changes is no transaction's.
+    /// The changes that are no transaction's.
     altered: Changes,
     console: bool,
     times: BlockTimes,
@@ -146,7 +146,7 @@ impl UnsealedBlock {
         self.part.transactions().is_empty() && !self.verdicts.iter().any(included)
     }
 
-    /// What the pool drops when it learns of the block.
+    /// Returns the next nonces of the senders, by which the pool drops transactions when it learns of the block.
     pub(super) fn taken(&self) -> NextNonces {
         let mut taken = NextNonces::default();
         for (tx, verdict) in self.txs.iter().zip(&self.verdicts) {
@@ -215,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// What blobs cost in the block of that height and time after `parent`.
+    /// Returns the price of blobs in the block of that height and time after `parent`.
     pub(super) fn blobs_after(&self, parent: &Parent, number: u64, timestamp: u64) -> BlobEnv {
         let params = self.config.genesis.blob_params(number, timestamp);
         BlobEnv::after(params, parent.excess_blob_gas, parent.blob_gas_used, parent.base_fee.unwrap_or_default())

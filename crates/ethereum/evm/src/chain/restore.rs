@@ -43,7 +43,7 @@ pub enum RestoreError {
 
 /// The newest block, and both ledgers after it, to be read while the chain continues.
 pub struct ChainSnapshot {
-    /// The newest block.
+    /// The newest block when the snapshot was taken.
     pub block: Arc<Block>,
     /// The headers of the block and of those before it that `BLOCKHASH` can reach, newest first.
     pub headers: Vec<Header>,

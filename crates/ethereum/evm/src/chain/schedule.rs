@@ -25,14 +25,14 @@ use crate::checksummed::{verified, with_checksum};
 use crate::genesis::{Activation, Genesis};
 use crate::limits::TxLimits;
 
-/// The file's name.
+/// Name of the file in the chain's folder.
 const FILE: &str = "forks";
 const FIRST_LINE: &str = "hearth forks 4";
-/// Of files without the contract of deposits.
+/// First line of a file that does not name the contract of deposits.
 const FIRST_LINE_WITHOUT_DEPOSITS: &str = "hearth forks 3";
-/// Of files without bounds on blobs: there were none in blocks.
+/// First line of a file without bounds on blobs: there were none in blocks.
 const FIRST_LINE_WITHOUT_BLOBS: &str = "hearth forks 2";
-/// Of files without a checksum besides.
+/// First line of a file that has no checksum either.
 const FIRST_LINE_BEFORE: &str = "hearth forks 1";
 /// Before the name of the bounds, and their target, most and pace.
 const BLOBS: &str = "blobs ";
@@ -141,7 +141,7 @@ fn bound(params: &BlobParams) -> String {
     format!("{} {} {}", params.target_blob_count, params.max_blob_count, params.update_fraction)
 }
 
-/// What bounds the blobs in `blobs` at each time up to `head` at which rules begin, or bounds of one of `both`.
+/// The bounds on blobs in `blobs` at each time up to `head` at which rules begin, or bounds of one of `both`.
 fn bounds(blobs: &BlobSchedule, both: [&BlobSchedule; 2], genesis: &Genesis, head: &Block) -> Vec<(u64, String)> {
     let forks = genesis.forks.scheduled().iter().filter_map(|(_, from)| match from {
         Activation::Time(time) => Some(*time),

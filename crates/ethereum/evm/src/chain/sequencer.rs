@@ -24,7 +24,7 @@ pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     }
 }
 
-/// Wakes the sequencer.
+/// Wakes the sequencer: for transactions, a sealed block, another block time, or the end.
 pub(super) struct Signal {
     signals: Mutex<SignalState>,
     wake: Condvar,
@@ -117,12 +117,12 @@ impl Signal {
         self.wake.notify_all();
     }
 
-    /// Marks the beginning of sealing a block,
+    /// Marks the beginning of sealing a block.
     pub(super) fn sealing(&self) {
         self.signals.lock().sealed = false;
     }
 
-    /// and its end.
+    /// Marks the end of sealing a block, and wakes the sequencer.
     pub(super) fn sealed(&self) {
         self.signals.lock().sealed = true;
         self.wake.notify_all();

@@ -47,7 +47,7 @@ impl Part {
         self.0.as_ref().is_none_or(|part| part.is_untouched())
     }
 
-    /// Abandons the block.
+    /// Abandons the block: the side ledger stays as it was.
     pub fn give_up(&self) {
         if let Some(part) = &self.0 {
             part.give_up();
@@ -77,7 +77,7 @@ impl Inner {
         self.side().map_or(B256::ZERO, |side| side.commitment())
     }
 
-    /// What waits for a block there.
+    /// Returns the side ledger's transactions that wait for a block.
     pub(super) fn side_best(&self) -> Vec<SideTx> {
         self.side().map(|side| side.best(usize::MAX)).unwrap_or_default()
     }
@@ -99,7 +99,7 @@ impl Inner {
         Ok(Part(Some(part)))
     }
 
-    /// What says whether a transaction that logs this takes something to the side ledger.
+    /// Returns a function that says whether a log takes something to the side ledger.
     pub(super) fn is_crossing(&self) -> impl Fn(&Log) -> bool {
         let contract = self.config.genesis.side.as_ref().map(|side| side.kind().address());
         move |log: &Log| Some(log.address) == contract

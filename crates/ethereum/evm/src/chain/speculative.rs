@@ -24,7 +24,7 @@ use super::overlay::Overlay;
 use crate::exec::{BlockEnv, system};
 use crate::state::{AccountChange, Accounts, Changes, StateError, StateView};
 
-/// Of the history contract's code.
+/// The hash of the history contract's code.
 static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_STORAGE_CODE));
 
 /// A hash that is there later, or never.

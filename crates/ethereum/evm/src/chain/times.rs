@@ -46,9 +46,9 @@ impl BlockTimes {
 pub struct Metrics {
     /// Height of the newest block that was made here.
     pub head: u64,
-    /// Blocks made here.
+    /// Number of blocks made here.
     pub blocks: u64,
-    /// Of these, blocks that were executed while the one before was being sealed and appended.
+    /// Blocks among them that were executed while the one before was being sealed and appended.
     pub ahead: u64,
     /// Transactions in blocks made here.
     pub txs: u64,
@@ -56,7 +56,7 @@ pub struct Metrics {
     pub gas: u64,
     /// Transactions that were submitted.
     pub submitted: u64,
-    /// Of these, transactions of the side ledger.
+    /// Transactions of the side ledger among them.
     pub to_outputs: u64,
     /// Submissions that do not decode, are of another chain, or have no valid signature.
     pub undecodable: u64,
@@ -70,11 +70,11 @@ pub struct Metrics {
     pub last: BlockTimes,
     /// The sums over all blocks made here.
     pub sum: BlockTimes,
-    /// The pool's counters.
+    /// The counters of the transaction pool.
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
-    /// Which older states are kept.
+    /// The older states that are kept.
     pub states: RetentionWindow,
 }
 
@@ -206,7 +206,7 @@ impl Times {
     }
 }
 
-/// Measures successive parts.
+/// A stopwatch for successive parts of an operation.
 pub(super) struct Lap {
     since: Instant,
 }

@@ -26,7 +26,6 @@ pub(crate) struct ConsoleProbe<'a, D> {
 }
 
 impl<'a, D> ConsoleProbe<'a, D> {
-    /// Wraps `view`.
     pub(crate) fn new(view: &'a D) -> Self {
         Self { view, heard: AtomicBool::new(false) }
     }

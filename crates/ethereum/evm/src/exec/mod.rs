@@ -50,11 +50,11 @@ use crate::tx::{SharedTx, Tx, to_tx_env};
 pub struct BlockEnv {
     /// Height; that of the genesis is 0.
     pub number: u64,
-    /// Seconds since 1970.
+    /// Unix time of the block, in seconds.
     pub timestamp: u64,
-    /// The fee recipient.
+    /// The account that receives the tips, and the value of `COINBASE`.
     pub beneficiary: Address,
-    /// What all transactions together may use.
+    /// The gas limit of the block, for all transactions together.
     pub gas_limit: u64,
     /// Wei per unit of gas, burnt.
     pub base_fee: u64,
@@ -65,13 +65,13 @@ pub struct BlockEnv {
     pub parent_hash: Option<B256>,
     /// The beacon block's root, from Cancun on.
     pub parent_beacon_block_root: Option<B256>,
-    /// What `BLOBBASEFEE` follows from, and how many blobs there may be; from Cancun on.
+    /// The blob gas from which `BLOBBASEFEE` follows, and the bounds on blobs; from Cancun on.
     pub blobs: BlobEnv,
     /// The value of `CHAINID`.
     pub chain_id: u64,
-    /// The fork,
+    /// The fork whose rules execute the block.
     pub spec: SpecId,
-    /// and the chain's configured limits.
+    /// The chain's configured limits of code and gas, besides the fork's.
     pub limits: TxLimits,
     /// The contract whose logs are deposits from Prague on (EIP-6110).
     pub deposit_contract: Address,
@@ -119,7 +119,7 @@ impl BlockEnv {
     }
 }
 
-/// What became of one transaction.
+/// The fate of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is in the block.
@@ -128,19 +128,19 @@ pub enum Verdict {
     Refused(Refusal),
 }
 
-/// What an included transaction did.
+/// The effects of an included transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it took effect; else it only paid.
     pub status: bool,
-    /// Gas paid for.
+    /// Gas that the sender pays for, after the refund.
     pub gas_used: u64,
-    /// The logs.
+    /// The logs, in order; none if the transaction failed.
     pub logs: Vec<Log>,
 }
 
 impl Outcome {
-    /// Of what revm says of the transaction `tx`.
+    /// Creates the outcome from revm's result of the transaction.
     pub fn new(result: ExecutionResult) -> Self {
         Self {
             status: result.is_success(),

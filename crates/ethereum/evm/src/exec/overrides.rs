@@ -17,15 +17,15 @@ use crate::state::{AccountChange, Changes, bytecode};
 pub struct AccountOverride {
     /// The balance, in wei.
     pub balance: Option<U256>,
-    /// The nonce.
+    /// The nonce; `None` leaves the account's own.
     pub nonce: Option<u64>,
-    /// The contract's code.
+    /// The contract's code; `None` leaves the account's own.
     pub code: Option<Bytes>,
     /// The whole storage: slots without an entry are 0.
     pub state: Option<HashMap<U256, U256>>,
     /// Slots that differ; heeded where `state` is not given.
     pub state_diff: HashMap<U256, U256>,
-    /// Where the precompile at this address runs instead.
+    /// The address at which this account's precompile runs instead.
     pub move_precompile_to: Option<Address>,
 }
 

@@ -27,7 +27,7 @@ pub enum PrecompileError {
     AlreadyOverridden(Address),
 }
 
-/// Which precompiles run elsewhere or not at all.
+/// The precompiles that run elsewhere or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrecompileOverrides {
     /// Addresses at which the account's code runs instead.

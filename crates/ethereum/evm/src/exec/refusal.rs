@@ -11,13 +11,13 @@ use crate::tx::Tx;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
-    /// What to make of it.
+    /// The consequence for the transaction.
     pub kind: RefusalKind,
     /// The reason, in geth's words.
     pub reason: String,
 }
 
-/// What to make of a refusal.
+/// The consequence of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
     /// Its nonce is used: it can never be included.
@@ -43,7 +43,7 @@ impl Refusal {
         Self { kind: RefusalKind::BlockGas, reason: "blob gas limit reached".into() }
     }
 
-    /// Of a transaction in a block of that base fee.
+    /// The refusal of a transaction in a block of that base fee.
     pub fn new(error: &InvalidTransaction, tx: &Tx, base_fee: u64) -> Self {
         use InvalidTransaction as Error;
         let sender = tx.sender;
@@ -89,7 +89,7 @@ impl Refusal {
     }
 }
 
-/// What geth says of a transaction that no block can hold.
+/// Returns geth's words for a transaction that no block can hold.
 fn invalid(error: &InvalidTransaction, tx: &Tx) -> String {
     use InvalidTransaction as Error;
     let sender = tx.sender;

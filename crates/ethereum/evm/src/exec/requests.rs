@@ -12,11 +12,11 @@ use revm::primitives::hardfork::SpecId;
 
 use super::{BlockEnv, Verdict};
 
-/// Of the deposit contract's event: keccak-256 of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
+/// The topic of the deposit contract's event: keccak-256 of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
 const DEPOSIT_EVENT: B256 = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 /// Bytes of the event's data.
 const DEPOSIT_BYTES: usize = 576;
-/// Where in it each part's length stands, and which that is: key, credentials, amount, signature, index.
+/// The offset of each part's length in it, and that length: key, credentials, amount, signature, index.
 const DEPOSIT_PARTS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 /// Bytes of a word. The first five words say where each part's length stands.
 const WORD: usize = 32;
@@ -27,7 +27,7 @@ pub enum BlockFault {
     /// A contract that each block calls is not there.
     #[error("there is no contract at {contract}, which each block calls from Prague on ({eip})")]
     NoSystemContract {
-        /// The expected address.
+        /// The address that the EIP assigns to the contract.
         contract: Address,
         /// The EIP that requires it.
         eip: &'static str,
@@ -35,7 +35,7 @@ pub enum BlockFault {
     /// A contract that each block calls fails.
     #[error("the contract at {contract}, which each block calls from Prague on ({eip}), fails")]
     SystemCallFailed {
-        /// The contract's address.
+        /// The address of the contract that fails.
         contract: Address,
         /// The EIP that requires it.
         eip: &'static str,
@@ -63,7 +63,7 @@ pub(crate) type SystemOutput = Result<Bytes, NoOutput>;
 /// The requests of one block, as they come about.
 pub(crate) struct RequestsMade {
     pub requests: Vec<Bytes>,
-    /// The first fault.
+    /// The first fault; `None` while there is none.
     pub fault: Option<BlockFault>,
 }
 

@@ -35,7 +35,7 @@ pub enum Checks {
 }
 
 impl Checks {
-    /// Those of a transaction that is in a block.
+    /// Returns the checks of a transaction that is in a block.
     pub fn of(tx: &Tx) -> Self {
         if tx.is_impersonated() { Self::Impersonated } else { Self::All }
     }
@@ -70,8 +70,8 @@ pub struct BlockExtras {
     pub precompiles: PrecompileOverrides,
 }
 
-/// What executes a message. It knows no type of state, so that revm's interpreter is compiled once for each inspector
-/// and not for each state, too.
+/// The context in which a message is executed. It knows no type of state, so revm's interpreter is compiled once for
+/// each inspector and not for each state, too.
 pub type MessageContext<'a> = MainnetContext<WrapDatabaseRef<&'a dyn DatabaseRef<Error = ErasedError>>>;
 
 /// A state with its error type erased.

@@ -30,7 +30,7 @@ pub(crate) fn before(env: &BlockEnv) -> Vec<SystemCall> {
     calls
 }
 
-/// Where the contract of EIP-2935 keeps the hash of block `number`.
+/// The slot in which the contract of EIP-2935 keeps the hash of block `number`.
 pub(crate) fn history_slot(number: u64) -> U256 {
     U256::from(number % eip2935::HISTORY_SERVE_WINDOW as u64)
 }

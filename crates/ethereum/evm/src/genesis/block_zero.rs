@@ -21,7 +21,7 @@ use hearth_wal::store_file;
 use super::Genesis;
 use crate::checksummed::{verified, with_checksum};
 
-/// Where the contract is that creates others by `CREATE2`, at addresses that are the same on every chain.
+/// The address of the contract that creates others by `CREATE2`, at addresses that are the same on every chain.
 pub const CREATE2_DEPLOYER: Address = address!("4e59b44847b379578588920ca78fbf26c0b4956c");
 const CREATE2_DEPLOYER_CODE: Bytes = bytes!(
     "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe036016000816020823780358282"
@@ -33,7 +33,7 @@ const FIRST_LINE: &str = "hearth beginning 1";
 /// Before an option's name and value.
 const OPTION: &str = "option ";
 
-/// What of block zero the options alone do not say.
+/// The parts of block zero that the options alone do not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockZeroOptions {
     /// Its time, in seconds since 1970.

@@ -14,7 +14,7 @@ use super::side::{KEY, to_json};
 use crate::block::Block;
 use crate::state::{Entry, StateView};
 
-/// Where a dump has the seconds that a developer has set the chain's time ahead of the clock.
+/// The field of a dump with the seconds that a developer has set the chain's time ahead of the clock.
 const CLOCK_OFFSET: &str = "hearthClockOffset";
 
 /// The newest rules from the beginning on.

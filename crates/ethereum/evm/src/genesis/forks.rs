@@ -32,7 +32,7 @@ impl Activation {
     }
 }
 
-/// What blocks of proof of work have from a height on, as far as the forks of execution do not say it.
+/// The rules of proof of work from a height on, as far as the forks of execution do not say them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRules {
     /// The first block's number.

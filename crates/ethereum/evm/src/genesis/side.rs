@@ -19,7 +19,7 @@ pub const KEY: &str = "hearthOutputs";
 /// The version of this form.
 const VERSION: u64 = 1;
 
-/// Which side ledger a chain carries, and what that begins with.
+/// The side ledger that a chain carries, and its first items.
 #[derive(Clone, Debug)]
 pub struct SideGenesis {
     kind: &'static dyn SideKind,

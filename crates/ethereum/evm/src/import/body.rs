@@ -86,12 +86,12 @@ fn gas_of_all(txs: &[SharedTx]) -> u64 {
     txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
 }
 
-/// What executing a block came to, but for the state.
+/// The result of executing a block, but for the state.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOutcome<'a> {
     /// One verdict for each transaction.
     pub verdicts: &'a [Verdict],
-    /// Of the state after each transaction; nothing from Byzantium on.
+    /// The root of the state after each transaction; nothing from Byzantium on.
     pub roots: &'a [B256],
     /// Gas used by all transactions.
     pub gas_used: u64,

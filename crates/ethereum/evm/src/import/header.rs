@@ -33,7 +33,7 @@ enum Form {
     Fixed(usize),
     /// A number without leading zeros, of at most this many bytes.
     Number(usize),
-    /// Any bytes.
+    /// Any number of bytes.
     Bytes,
 }
 

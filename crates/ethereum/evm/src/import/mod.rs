@@ -47,7 +47,7 @@ use crate::tx::UnrecoveredTx;
 /// A block that decodes; nothing else is known of it.
 #[derive(Clone, Debug)]
 pub struct GivenBlock {
-    /// The header.
+    /// The decoded header; nothing of it is verified.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
@@ -91,7 +91,7 @@ pub enum InvalidBlock {
     Size {
         /// Length of its RLP, in bytes.
         size: u64,
-        /// The maximum.
+        /// The maximum size, in bytes (EIP-7934).
         max: u64,
     },
     /// Its execution in order and on several threads do not agree. That is this program's fault, and not the block's.
@@ -105,7 +105,7 @@ pub enum InvalidBlock {
 }
 
 impl InvalidBlock {
-    /// Of a field that breaks a rule: `words` say which.
+    /// The fault of a field that breaks a rule: `words` say which.
     pub fn field(field: &'static str, words: impl Into<String>) -> Self {
         Self::Field { field, words: words.into() }
     }
@@ -135,7 +135,7 @@ pub(crate) fn expect_result(field: &'static str, what: &str, found: B256, comput
     })
 }
 
-/// What executing the block of this header takes, in a chain of that genesis.
+/// Returns the environment for executing the block of this header, in a chain of that genesis.
 pub fn env_of(header: &Header, genesis: &Genesis) -> BlockEnv {
     let (number, timestamp) = (header.number, header.timestamp);
     let spec = genesis.spec(number, timestamp);

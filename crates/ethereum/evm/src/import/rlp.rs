@@ -11,7 +11,7 @@
 pub struct RlpFault {
     /// The offset from the beginning of the file, or of the bytes without a file.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault that was found there.
     pub what: String,
 }
 
@@ -24,7 +24,7 @@ impl RlpFault {
 /// Bytes of the longest head.
 pub(super) const HEAD_MAX: usize = 9;
 
-/// What an item's first bytes say.
+/// The meaning of an item's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub is_list: bool,
@@ -97,9 +97,9 @@ pub(super) struct Item<'a> {
     /// Offset of its first byte.
     pub at: u64,
     pub is_list: bool,
-    /// The item with its head,
+    /// The item's bytes with its head.
     pub whole: &'a [u8],
-    /// and without.
+    /// The item's bytes without its head.
     pub payload: &'a [u8],
 }
 

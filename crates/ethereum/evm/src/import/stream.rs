@@ -22,7 +22,7 @@ pub enum ReadError {
     Io {
         /// How far it was read.
         offset: u64,
-        /// The system's error.
+        /// Why it failed, as the operating system says it.
         source: io::Error,
     },
     /// The bytes are no block.
@@ -33,9 +33,9 @@ pub enum ReadError {
 /// The blocks of a file, in order. Behind an error there is nothing more.
 pub struct BlockReader<R> {
     source: R,
-    /// Bytes read.
+    /// Bytes read from `source` so far.
     offset: u64,
-    /// Of the item that is being read.
+    /// The bytes of the item that is being read.
     bytes: Vec<u8>,
     is_over: bool,
 }

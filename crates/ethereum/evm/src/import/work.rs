@@ -11,7 +11,7 @@ use revm::primitives::hardfork::SpecId;
 
 use crate::genesis::Genesis;
 
-/// The minimum difficulty.
+/// The least difficulty before the bomb is added.
 const DIFFICULTY_MIN: u64 = 131_072;
 /// The difficulty moves in multiples of the parent's, divided by this.
 const DIFFICULTY_DIVISOR: u64 = 2_048;

@@ -12,7 +12,7 @@ use alloy_primitives::{Address, U256};
 use revm::DatabaseRef;
 use revm::state::AccountInfo;
 
-/// What one thread collected out of its shards.
+/// The changes that one thread collected from its shards.
 #[derive(Default)]
 pub(super) struct Part {
     accounts: Vec<(Address, Option<AccountInfo>)>,
@@ -45,7 +45,7 @@ fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: MemoryAccount) -> 
     held.with_code(code)
 }
 
-/// Merges the parts.
+/// Merges the threads' parts; drops slots that were written before their account's storage was wiped.
 pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) -> Result<Changes, D::Error> {
     let count = parts.iter().map(|part| part.accounts.len()).sum();
     let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());

@@ -79,7 +79,7 @@ impl MemoryAccount {
     }
 }
 
-/// What one transaction changed in one place.
+/// A change that one transaction made in one place.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     Account(Address, Option<MemoryAccount>),
@@ -202,7 +202,7 @@ impl Cell {
         self.versions.found(base);
     }
 
-    /// What all settled writers have left. Only where none is unsettled.
+    /// Returns the value that all settled writers have left. Only where none is unsettled.
     pub fn current(&self) -> Option<&MemoryAccount> {
         self.versions.below(WriterIndex::MAX).and_then(|(held, _)| held.as_ref())
     }
@@ -224,7 +224,7 @@ impl Cell {
         ReplacedVersion(self.versions.newest.replace(Version { origin: Origin { place, attempt: 0 }, value }))
     }
 
-    /// Undoes a replacement.
+    /// Restores the newest version from before [`Cell::replace`]; the older ones stay removed.
     pub fn restore(&mut self, before: ReplacedVersion) {
         self.versions.newest = before.0;
     }

@@ -106,7 +106,7 @@ pub(super) struct PlainTransfer {
     spent_max: U256,
     /// The amount it pays: value, base fee and tip.
     spent: U256,
-    /// What of that is the beneficiary's.
+    /// The part of that which the beneficiary gets.
     pub fee: U256,
     nonce: u64,
     pub sender_shard: u8,
@@ -235,7 +235,7 @@ impl PlainTransfers {
     }
 }
 
-/// What became of a plain transfer that is in the block.
+/// Returns the outcome of a plain transfer that is in the block.
 pub(super) fn transferred() -> Outcome {
     Outcome { status: true, gas_used: GAS, logs: Vec::new() }
 }

@@ -54,7 +54,7 @@ pub(super) struct Ledger {
     pub any_included: bool,
 }
 
-/// What all stages of a block share.
+/// The data that all stages of a block share.
 pub(super) struct Shared<'a, 'b, D> {
     pub memory: &'a Memory<'a, D>,
     pub env: &'a BlockEnv,

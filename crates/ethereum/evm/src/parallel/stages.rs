@@ -37,7 +37,7 @@ enum Stage {
 /// The next stage, which the first thread decides.
 struct Plan {
     at: usize,
-    /// Where a run of transfers broke: this one is executed the other way.
+    /// The transfer at which a run of transfers broke: it is executed the other way.
     broken_at: Option<usize>,
     breaks: usize,
     /// The outputs of the request contracts, once all is executed.
@@ -223,7 +223,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         self.plains.get(index).is_some() && self.cells.are_simple(index)
     }
 
-    /// Where the run of transfers that begins at `from` ends. Within it the block's gas is no question.
+    /// Returns the end of the run of transfers that begins at `from`. Within it the block's gas is no question.
     fn transfers_end(&self, from: usize, broken_at: Option<usize>, gas_used: u64) -> usize {
         let end = broken_at.unwrap_or(self.txs.len());
         let mut room = self.env.gas_limit - gas_used;

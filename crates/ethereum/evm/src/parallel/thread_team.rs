@@ -13,7 +13,7 @@
 use hearth_ring::EventCount;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Where threads meet, and wait for each other.
+/// A place where threads meet, and wait for each other.
 pub(super) struct Barrier {
     threads: usize,
     arrived: AtomicUsize,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// The cell of an account that is no simple one.
 pub(super) const NOT_SIMPLE: u32 = u32::MAX;
 
-/// Where the accounts of each transfer lie in their shards.
+/// The places of each transfer's accounts in their shards.
 pub(super) struct Cells {
     sender: Vec<AtomicU32>,
     to: Vec<AtomicU32>,

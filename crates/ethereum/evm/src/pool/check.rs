@@ -24,20 +24,20 @@ pub struct Rules {
     pub gas_limit: u64,
     /// The least tip, in wei per gas.
     pub min_tip: u128,
-    /// The configured limits.
+    /// The chain's configured limits of code and gas.
     pub limits: TxLimits,
-    /// What bounds the next block's blobs.
+    /// The bounds on the next block's blobs.
     pub blobs: BlobParams,
 }
 
 /// A transaction that is valid by itself, with the values that the pool needs often.
 #[derive(Clone, Debug)]
 pub struct CheckedTx {
-    /// The transaction.
+    /// The transaction that was checked.
     pub tx: SharedTx,
-    /// The sender's nonce.
+    /// The transaction's nonce, copied from its envelope.
     pub nonce: u64,
-    /// The gas limit.
+    /// The transaction's gas limit, copied from its envelope.
     pub gas: u64,
     /// The fees that it offers.
     pub fees: Fees,

@@ -28,7 +28,7 @@ impl DropLog {
         Self { capacity, reasons: B256Map::default(), order: VecDeque::new(), noted: 0 }
     }
 
-    /// Records a drop.
+    /// Records why a transaction was dropped; forgets the oldest drops beyond the capacity.
     pub fn note(&mut self, hash: B256, reason: DropReason) {
         self.noted += 1;
         self.reasons.insert(hash, (reason, self.noted));

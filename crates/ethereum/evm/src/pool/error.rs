@@ -13,13 +13,13 @@ pub enum PoolError {
     NonceTooLow {
         /// The account's next nonce.
         next: u64,
-        /// The transaction's nonce.
+        /// The nonce of the refused transaction.
         nonce: u64,
     },
     /// It comes behind a gap, and the account has as many behind it as may be.
     #[error("nonce too high: tx nonce {nonce}, gapped nonce {gapped}")]
     NonceTooHigh {
-        /// The transaction's nonce.
+        /// The nonce of the refused transaction.
         nonce: u64,
         /// The first that is missing.
         gapped: u64,
@@ -57,7 +57,7 @@ pub enum PoolError {
     TooManyBlobs {
         /// Blobs of the transaction.
         have: u64,
-        /// Maximum blobs.
+        /// The maximum number of blobs in a transaction.
         permitted: u64,
     },
     /// A versioned hash that is none of a KZG commitment.
@@ -89,7 +89,7 @@ pub enum PoolError {
     IntrinsicGas {
         /// The transaction's gas limit.
         gas: u64,
-        /// The minimum.
+        /// The least gas of a transaction of this shape.
         needed: u64,
     },
     /// Less gas than its data cost at least (EIP-7623).
@@ -97,7 +97,7 @@ pub enum PoolError {
     FloorDataGas {
         /// The transaction's gas limit.
         gas: u64,
-        /// The minimum.
+        /// The least gas for its data, by EIP-7623.
         needed: u64,
     },
     /// More gas than a block has.
@@ -106,7 +106,7 @@ pub enum PoolError {
     /// More gas than a transaction may have (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     GasLimitTooHigh {
-        /// The maximum.
+        /// The most gas that a transaction may have.
         cap: u64,
         /// The transaction's gas limit.
         gas: u64,
@@ -125,7 +125,7 @@ pub enum PoolError {
     /// A type that a later fork brings.
     #[error("transaction type not supported: type {kind} rejected, pool not yet in {fork}")]
     Type {
-        /// The EIP-2718 type.
+        /// The transaction's EIP-2718 type byte.
         kind: u8,
         /// The fork that brings it.
         fork: &'static str,

@@ -54,7 +54,7 @@ const SWEEP_BLOCK: usize = 4096;
 /// The limits of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Maximum transactions.
+    /// Number of transactions, at most.
     pub capacity: usize,
     /// Bytes that they hold, at most ([`footprint`]).
     pub max_bytes: usize,
@@ -76,7 +76,7 @@ pub struct PoolConfig {
     pub sidecar_bytes: usize,
     /// Blocks after which the sidecars of a block are forgotten.
     pub sidecar_blocks: u64,
-    /// The configured limits.
+    /// The chain's configured limits of code and gas, by which transactions are checked.
     pub limits: TxLimits,
 }
 
@@ -107,7 +107,7 @@ impl PoolConfig {
     }
 }
 
-/// Where the pool reads accounts: the state after one block.
+/// The source of accounts for the pool: the state after one block.
 pub trait Accounts: Send + Sync {
     /// The number of the block.
     fn number(&self) -> u64;
@@ -136,9 +136,9 @@ impl Accounts for crate::state::StateView {
 pub struct Content {
     /// The account that sent them.
     pub sender: Address,
-    /// Those that can be executed, by nonce: geth's "pending".
+    /// The executable transactions, by nonce: geth's "pending".
     pub pending: Vec<SharedTx>,
-    /// Those behind a gap, by nonce: geth's "queued".
+    /// The transactions behind a gap, by nonce: geth's "queued".
     pub queued: Vec<SharedTx>,
 }
 
@@ -175,13 +175,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Accepted transactions.
+    /// Transactions that the pool accepted.
     added,
-    /// Those that were not because they were there.
+    /// Transactions refused because the pool had them already.
     known,
     /// Transactions refused because the pool was full and they paid too little.
     full,
-    /// Those that were not for another error.
+    /// Transactions refused for any other error.
     refused,
     /// Dropped for one of the same nonce that pays more.
     replaced,
@@ -246,7 +246,7 @@ impl Pool {
         }
     }
 
-    /// Returns the limits.
+    /// Returns the limits that the pool was created with.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
@@ -261,7 +261,7 @@ impl Pool {
         SpecId::try_from_u8(self.spec.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// What blobs cost in the next block, and how many it may hold.
+    /// Sets the price of blobs in the next block, and how many it may hold.
     pub fn set_blobs(&self, blobs: BlobEnv) {
         self.lock().table.set_blobs(blobs);
     }
@@ -362,8 +362,8 @@ impl Pool {
         }
     }
 
-    /// What to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by nonce; together with
-    /// gas limits of at most `gas_limit`. They stay here until a block has them.
+    /// Returns the transactions to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by
+    /// nonce; together with gas limits of at most `gas_limit`. They stay here until a block has them.
     pub fn best(&self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
         self.best_after(base_fee, gas_limit, &NextNonces::default())
     }
@@ -463,7 +463,7 @@ impl Pool {
         self.tell(self.lock(), effects);
     }
 
-    /// Which of these wait here.
+    /// Returns whether each of these transactions waits here.
     pub fn holds<'a>(&self, hashes: impl IntoIterator<Item = &'a B256>) -> Vec<bool> {
         let locked = self.lock();
         hashes.into_iter().map(|hash| locked.table.get(hash).is_some()).collect()
@@ -476,7 +476,7 @@ impl Pool {
         hashes.into_iter().map(|hash| locked.table.is_next(hash)).collect()
     }
 
-    /// What keeps a transaction that waits here from the next block; `None` where only room may.
+    /// Returns the obstacle between a transaction that waits here and the next block; `None` where only room may lack.
     pub fn obstacle(&self, hash: &B256) -> Option<Obstacle> {
         self.lock().table.obstacle(hash)
     }
@@ -500,7 +500,7 @@ impl Pool {
         Status { pending, queued, bytes }
     }
 
-    /// Returns the counters.
+    /// Returns the counters since the pool was created.
     pub fn stats(&self) -> Stats {
         self.counters.read()
     }
@@ -517,7 +517,7 @@ impl Pool {
         all
     }
 
-    /// What waits of one account.
+    /// Returns the waiting transactions of one account.
     pub fn content_from(&self, address: &Address) -> Option<Content> {
         self.lock().table.queue(address).map(content_of)
     }

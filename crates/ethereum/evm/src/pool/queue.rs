@@ -9,14 +9,14 @@ use alloy_primitives::{Address, B256, U256};
 use super::rank::Fees;
 use crate::tx::SharedTx;
 
-/// A pending transaction.
+/// A transaction in the pool, with the values that its account's queue needs.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// The transaction.
+    /// The transaction itself, with its sender.
     pub tx: SharedTx,
-    /// The sender's nonce.
+    /// The transaction's nonce, by which the queue is sorted.
     pub nonce: u64,
-    /// The gas limit.
+    /// The transaction's gas limit.
     pub gas: u64,
     /// The fees that it offers.
     pub fees: Fees,
@@ -56,14 +56,14 @@ pub struct AccountStanding {
     pub gapped_count: usize,
 }
 
-/// An account's transactions.
+/// The pending transactions of one account.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// The account's address.
+    /// The address of the sending account.
     pub address: Address,
-    /// The account's state,
+    /// The account's nonce, balance and code after `block`.
     pub state: SenderState,
-    /// and the block after which that was so.
+    /// The block after which `state` was read.
     pub block: u64,
     /// The arrival of the first transaction with which it came into the pool.
     pub joined: u64,

@@ -72,10 +72,10 @@ type Key = (u128, u64, u32);
 pub struct RankedEntries {
     base_fee: u64,
     entries: Vec<Option<(Fees, u64)>>,
-    /// Those that pay their tip in full, by it, and by their pivot.
+    /// The entries that pay their tip in full, by it, and by their pivot.
     full: BTreeSet<Key>,
     full_pivots: BTreeSet<(u128, u32)>,
-    /// Those that pay their cap, by it, and by their pivot.
+    /// The entries that pay their cap, by it, and by their pivot.
     capped: BTreeSet<Key>,
     capped_pivots: BTreeSet<(u128, u32)>,
 }

@@ -26,7 +26,7 @@ const LEAST_GAS: u64 = 21_000;
 /// Bytes of transactions that a block is made of at most. From Osaka on a block's RLP may have 8 MiB (EIP-7934: 10 MiB
 /// less a margin of 2 MiB); header and withdrawals have the rest, of which the other ledger's bytes allow less.
 pub const BLOCK_BYTES: usize = 6 << 20;
-/// What RLP puts before a transaction, in bytes at most.
+/// Length of the RLP head before a transaction, in bytes at most.
 const RLP_HEAD: usize = 4;
 /// Maximum blob transactions of one account, and the percentage by which each of their three fee caps must rise for a
 /// replacement, as in geth's separate blob pool.
@@ -38,13 +38,13 @@ const MISFITS: usize = 256;
 /// A transaction that the pool gave up.
 #[derive(Clone, Debug)]
 pub struct DroppedTx {
-    /// The dropped transaction.
+    /// The transaction, no longer in the pool.
     pub tx: SharedTx,
-    /// The reason.
+    /// Why the pool dropped it.
     pub reason: DropReason,
 }
 
-/// What keeps a transaction from the next block.
+/// The obstacle between a transaction and the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// Its account's transaction with this nonce is not here.
@@ -93,9 +93,9 @@ impl std::fmt::Display for Obstacle {
 /// The side effects of a change.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Dropped transactions.
+    /// The transactions that the change dropped, each with its reason.
     pub dropped: Vec<DroppedTx>,
-    /// Newly executable transactions.
+    /// The hashes of transactions that became executable.
     pub ready: Vec<B256>,
 }
 
@@ -129,7 +129,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates empty tables.
+    /// Creates tables without accounts and transactions.
     pub fn new(config: PoolConfig) -> Self {
         Self {
             config,
@@ -175,7 +175,7 @@ impl Table {
         tx.envelope.max_fee_per_blob_gas().is_none_or(|cap| cap >= self.blob_price)
     }
 
-    /// What keeps a transaction that is here from the next block, room aside.
+    /// Returns the obstacle between a transaction that is here and the next block, room aside.
     pub fn obstacle(&self, hash: &B256) -> Option<Obstacle> {
         let tx = self.get(hash)?;
         let queue = self.queue(&tx.sender)?;
@@ -215,7 +215,7 @@ impl Table {
         }
     }
 
-    /// What blobs cost in the next block, and how many it may hold.
+    /// Sets the price of blobs in the next block, and how many it may hold.
     pub fn set_blobs(&mut self, blobs: BlobEnv) {
         self.blobs = blobs;
         self.blob_price = blobs.price();
@@ -650,7 +650,7 @@ impl Plan {
     }
 }
 
-/// What geth has because blob transactions have a pool of their own there: an account's transactions are of one kind,
+/// Refuses as geth does, whose blob transactions have a pool of their own: an account's transactions are of one kind,
 /// and those with blobs are few and come without a gap. `next` is the account's nonce.
 fn check_kind(queue: Option<&Queue>, new: &CheckedTx, next: u64) -> Result<(), PoolError> {
     let has_blobs = new.tx.envelope.is_eip4844();

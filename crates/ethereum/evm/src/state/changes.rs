@@ -15,7 +15,7 @@ pub struct Changes {
     pub accounts: HashMap<Address, AccountChange>,
 }
 
-/// What one account is after the block.
+/// The state of one account after the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountChange {
     /// Balance, nonce and code after the block; `None` if the account is removed.

@@ -20,14 +20,14 @@ use super::{Account, StateView};
 pub enum Entry {
     /// A code that some account has or had.
     Code {
-        /// The code's Keccak-256.
+        /// Keccak-256 of `code`, by which accounts name it.
         hash: B256,
         /// The bytes of the code.
         code: Bytes,
     },
-    /// An account.
+    /// An account without its storage.
     Account {
-        /// The account's address.
+        /// The account's address, not hashed.
         address: Address,
         /// Nonce, balance, and the hash of its code, which came before.
         account: Account,
@@ -36,9 +36,9 @@ pub enum Entry {
     Storage {
         /// The account's address; the account came before.
         address: Address,
-        /// The slot's key.
+        /// The slot's key, not hashed.
         slot: U256,
-        /// The slot's value.
+        /// The slot's value, never 0.
         value: U256,
     },
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, B256};
 
-/// What went wrong with the state, and where.
+/// An error of the state, and its place.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// A file could not be read or written. Nothing that was reported as synced is lost by it.
@@ -12,25 +12,25 @@ pub enum StateError {
     Io {
         /// The operation that failed: "cannot write".
         what: &'static str,
-        /// The file.
+        /// The file that could not be read or written.
         path: PathBuf,
-        /// The system's error.
+        /// Why it failed, as the operating system says it.
         source: std::io::Error,
     },
     /// A file is damaged.
     #[error("{} is damaged at byte {offset}: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the damaged file.
         path: PathBuf,
-        /// Where the damaged record begins.
+        /// The offset of the damaged record, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault that was found there.
         what: String,
     },
     /// The files are those of a chain with another genesis.
     #[error("{} holds a chain whose genesis is {found}; this genesis is {expected}", path.display())]
     OtherChain {
-        /// The file.
+        /// The file that names the other genesis.
         path: PathBuf,
         /// The hash of block zero in the file.
         found: B256,
@@ -43,25 +43,25 @@ pub enum StateError {
     /// There is a state where a new one was to be made.
     #[error("{} already has a state; give an empty directory", .0.display())]
     NotEmpty(PathBuf),
-    /// What cannot be in a state.
+    /// An entry that cannot be in a state.
     #[error("a state cannot have {0}")]
     BadEntry(String),
     /// A block that is not the head's successor.
     #[error("block {number} cannot follow block {head}")]
     NotNext {
-        /// The block's number.
+        /// The height of the refused block.
         number: u64,
-        /// The head's number.
+        /// The height of the head.
         head: u64,
     },
     /// A block whose state is no longer kept, or not there yet.
     #[error("the state of block {number} is not kept; blocks {oldest} to {head} are")]
     NotKept {
-        /// The requested block.
+        /// The height of the requested state.
         number: u64,
         /// The oldest block whose state is kept.
         oldest: u64,
-        /// The newest block.
+        /// The height of the newest block.
         head: u64,
     },
     /// The state of this block is readable, but the nodes of its tries are not kept any more: it can neither be proven
@@ -71,7 +71,7 @@ pub enum StateError {
     /// A change sets a code by its hash alone, and the code has never been seen.
     #[error("the code {hash} of account {address} is unknown")]
     UnknownCode {
-        /// The account.
+        /// The account that would have the code.
         address: Address,
         /// The hash of its code.
         hash: B256,

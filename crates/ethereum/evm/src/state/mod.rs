@@ -68,14 +68,14 @@ pub const WINDOW: usize = 128;
 struct Tables {
     flat: FlatState,
     tries: Tries,
-    /// Where older values are found, if more versions are kept than can be looked through.
+    /// An index of older values, if more versions are kept than can be looked through.
     past: OnceLock<VersionHistory>,
 }
 
 /// How much a state has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Number of accounts.
+    /// Number of accounts that exist.
     pub accounts: usize,
     /// Slots of storage that hold something.
     pub slots: usize,
@@ -83,7 +83,7 @@ pub struct Sizes {
     pub codes: usize,
     /// Bytes of the tries of all kept versions.
     pub trie_bytes: usize,
-    /// Of those, bytes that only older versions need.
+    /// Bytes among them that only older versions need.
     pub retired_bytes: usize,
 }
 
@@ -100,15 +100,15 @@ pub struct State {
 /// A file with a whole state, being read: an iterator of its entries.
 pub struct StateFile(Checkpoint);
 
-/// Which changes something was prepared of.
+/// The changes that something was prepared of.
 enum ChangesId {
     /// These: nobody can change them while they are shared.
     Shared(Arc<Changes>),
-    /// Those with this fingerprint.
+    /// The changes with this fingerprint.
     Hashed(u128),
 }
 
-/// What changes come to, computed before they are committed.
+/// The result of changes, computed before they are committed.
 struct PreparedCommit {
     /// The version that they change.
     on: Arc<Version>,
@@ -238,7 +238,7 @@ impl State {
         self.syncer().sync()
     }
 
-    /// What brings blocks to disk, from any thread: while it does, the next block can be executed and committed.
+    /// Returns a handle that brings blocks to disk from any thread, while the next block is executed and committed.
     pub fn syncer(&self) -> Syncer {
         self.disk.as_ref().map_or_else(Syncer::none, |disk| disk.log.syncer())
     }

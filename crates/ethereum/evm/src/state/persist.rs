@@ -27,7 +27,7 @@ const SPARED_MIN: u64 = if cfg!(test) { 1 } else { 4 << 20 };
 /// as many bytes.
 const ENTRY_BYTES: u64 = if cfg!(test) { 0 } else { 85 };
 
-/// What became of a checkpoint at the end.
+/// The fate of a checkpoint at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalCheckpoint {
     /// The next start would be no quicker with one.

@@ -56,7 +56,7 @@ pub(crate) fn root(all: &AllAccounts) -> B256 {
     account_trie(all, &[]).0
 }
 
-/// What proves `address` and its `slots` in everything.
+/// Returns the proof of `address` and its `slots` in everything.
 pub(crate) fn proof(all: &AllAccounts, address: &Address, slots: &[U256]) -> AccountProof {
     let (_, nodes) = account_trie(all, &[*address]);
     let (account, storage) = all.get(address).cloned().unwrap_or_default();

@@ -29,7 +29,7 @@ impl History {
     pub const BYTES: u64 = 1 << 30;
 }
 
-/// Which older states are kept.
+/// The older states that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionWindow {
     /// The oldest block whose state is kept.

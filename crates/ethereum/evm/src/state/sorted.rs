@@ -44,7 +44,7 @@ impl StateView {
         })
     }
 
-    /// Of a part, the addresses of this view's accounts; and maybe some that are none.
+    /// Returns the addresses of this view's accounts in a part, and maybe some that are none.
     fn addresses(&self, part: u8) -> Vec<Address> {
         let (mut shards, table) = (Shards::new(self), &self.tables.flat.accounts);
         let of_part = |address: &Address| part_of(address) == part;

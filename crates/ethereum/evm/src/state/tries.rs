@@ -32,7 +32,7 @@ use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, 
 const NO_STORAGE: u32 = u32::MAX;
 /// The storage that the account had, whatever that was.
 const KEEP: u32 = u32::MAX - 1;
-/// What nodes may take that only older versions need, bytes.
+/// Bytes that nodes may take which only older versions need.
 const RETIRED_MAX: usize = 256 << 20;
 /// From how many slots on one account's storage is a matter for several threads.
 const LARGE: usize = 1_024;
@@ -100,7 +100,7 @@ impl PreparedNodes {
     }
 }
 
-/// What proves an account or a slot.
+/// The proof of an account or a slot.
 pub(crate) struct StateProof {
     pub(crate) storage_root: B256,
     pub(crate) account: Vec<Bytes>,
@@ -154,7 +154,7 @@ impl ReplacedNodes {
 }
 
 impl RetiredQueue {
-    /// What versions after `sequence` replaced, the next one's first; nothing where its nodes are not kept.
+    /// The children that versions after `sequence` replaced, the next one's first; `None` where nodes are not kept.
     fn since(&self, sequence: u64) -> Option<Vec<Arc<(Undo<AccountLeaf>, Undo<SlotLeaf>)>>> {
         let from = self.retired.partition_point(|retired| retired.sequence <= sequence);
         (sequence >= self.oldest).then(|| self.retired.range(from..).map(|retired| retired.undo.clone()).collect())
@@ -189,7 +189,7 @@ impl RetiredQueue {
         }
     }
 
-    /// What only older versions need, bytes.
+    /// Returns the bytes that only older versions need.
     fn bytes(&self) -> usize {
         let of_each = size_of::<RetiredNodes>() + size_of::<(Undo<AccountLeaf>, Undo<SlotLeaf>)>();
         self.size + self.retired.len() * of_each + self.replaced.as_ref().map_or(0, ReplacedNodes::bytes)
@@ -223,7 +223,7 @@ impl Tries {
         self.threads.store(threads.max(1), Relaxed);
     }
 
-    /// What sorted changes make of the version `from`. `flat` shows the values before the changes.
+    /// Applies sorted changes to the version `from`. `flat` shows the values before the changes.
     pub(crate) fn prepare(
         &self,
         flat: &FlatState,
@@ -314,7 +314,7 @@ impl Tries {
         drop(gone);
     }
 
-    /// Discards prepared work.
+    /// Discards prepared nodes: their numbers in the arenas are free again.
     pub(crate) fn discard(&self, prepared: PreparedNodes) {
         let arena = self.accounts.read();
         prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
@@ -333,7 +333,7 @@ impl Tries {
         slots
     }
 
-    /// What proves an account and slots of the version `top`, where its nodes are kept; `account` and `slot` give the
+    /// Proves an account and slots of the version `top`, where its nodes are kept; `account` and `slot` give the
     /// values of that version.
     pub(crate) fn prove(
         &self,
@@ -467,7 +467,7 @@ struct Storage<'a> {
 /// One account's storage and its changes.
 type Job<'a> = (Option<Child<SlotLeaf>>, &'a [Change<SlotLeaf>], SlotSource<'a>);
 
-/// What an account's leaf says of its storage, and the root of storage that is new.
+/// The value of an account's leaf for its storage, and the root of storage that is new.
 type StorageRoot = (u32, Option<B256>);
 
 impl Storage<'_> {

@@ -33,7 +33,7 @@ pub(super) struct VersionHistory(RwLock<HistoryIndex>);
 struct HistoryIndex {
     /// The sequence number of the oldest indexed version.
     oldest: u64,
-    /// Those after it, without a gap.
+    /// The versions after it, without a gap.
     versions: VecDeque<Arc<Version>>,
     accounts: VersionIndex<Address>,
     slots: VersionIndex<SlotKey>,

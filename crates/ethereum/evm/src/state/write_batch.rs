@@ -28,7 +28,7 @@ impl WriteBatch {
         Self { accounts: accounts.into(), slots: slots.into(), before: None }
     }
 
-    /// What `changes` set in the newest version, which is `on`. New codes are added to those known.
+    /// Creates the batch of `changes` to the newest version, which is `on`. New codes are added to those known.
     pub(super) fn new(tables: &Tables, on: &Version, changes: &Changes) -> Result<Self, StateError> {
         let flat = &tables.flat;
         let mut accounts = Vec::with_capacity(changes.accounts.len());
@@ -85,7 +85,7 @@ impl WriteBatch {
         })
     }
 
-    /// Sets it.
+    /// Writes the new values into the tables.
     pub(super) fn set(&self, flat: &FlatState) {
         flat.set_accounts(&self.accounts);
         flat.set_slots(&self.slots);

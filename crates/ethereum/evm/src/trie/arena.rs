@@ -33,7 +33,7 @@ const PREFIX_COST: usize = 48;
 /// A branch in the arena.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a, L> {
-    /// Those that are there, in order of their nibbles.
+    /// The children that exist, in order of their nibbles.
     pub(crate) children: &'a [Child<L>],
     /// Nibbles between where the node begins and its branch.
     pub(crate) prefix: &'a [u8],
@@ -119,7 +119,7 @@ impl<L: Copy> Arena<L> {
         (count as u32 - 1) << COUNT_SHIFT | if prefixed { PREFIXED } else { 0 } | place
     }
 
-    /// Returns unused numbers.
+    /// Frees reserved numbers that no node got.
     pub(crate) fn give_back(&self, own: ReservedNodes) {
         let mut numbers = self.numbers.lock();
         for (free, own) in numbers.free.iter_mut().zip(own.0) {
@@ -127,7 +127,7 @@ impl<L: Copy> Arena<L> {
         }
     }
 
-    /// Returns numbers without a node.
+    /// Frees numbers that have no node.
     pub(crate) fn give_back_ids(&self, ids: &[u32]) {
         let mut numbers = self.numbers.lock();
         for id in ids {
@@ -176,7 +176,7 @@ impl<L: Copy> Arena<L> {
         }
     }
 
-    /// Removes nodes.
+    /// Removes the nodes of these numbers, and frees the numbers.
     pub(crate) fn free(&mut self, ids: &[u32]) {
         for id in ids {
             self.size -= self.size_of(*id);

@@ -44,7 +44,7 @@ pub(super) struct Batch<'a, L> {
     pub(super) values: Vec<u8>,
     /// Numbers of nodes that are not part of the result.
     pub(super) retired: Vec<u32>,
-    /// Of the leaves that changes meet, their keys.
+    /// The keys of the leaves that changes meet.
     pub(super) met: OldLeaves<L>,
 }
 

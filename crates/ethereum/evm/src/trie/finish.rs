@@ -73,7 +73,7 @@ struct Level<L> {
     hashes: Vec<[u8; 32]>,
     /// The children of one new branch.
     gathered: Vec<Child<L>>,
-    /// The result's nodes.
+    /// The new nodes so far.
     nodes: Nodes<L>,
     patches: Vec<Patch<L>>,
     taken: ReservedNodes,

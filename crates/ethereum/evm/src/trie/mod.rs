@@ -38,7 +38,7 @@ pub(crate) use view::View;
 use walk::subtree;
 pub(crate) use walk::{find, for_each_leaf, prove};
 
-/// A hashed key.
+/// Keccak-256 of an address or of a slot's key: the path of a leaf.
 pub(crate) type Key = [u8; 32];
 
 /// A leaf's identity; the source provides its value.
@@ -78,7 +78,7 @@ pub(crate) const UNCHANGED: u32 = u32::MAX;
 pub(crate) struct Change<L> {
     /// The hashed key of the leaf.
     pub(crate) key: Key,
-    /// The new leaf.
+    /// The leaf that the change writes or removes.
     pub(crate) leaf: L,
     /// Whether it is there afterwards.
     pub(crate) live: bool,

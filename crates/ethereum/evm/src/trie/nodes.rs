@@ -11,7 +11,7 @@ use hearth_crypto::keccak::keccak256;
 const EMPTY_STRING: u8 = 0x80;
 const HASH: u8 = EMPTY_STRING + 32;
 const LIST: u8 = 0xc0;
-/// Where a number says how many children there are, less one.
+/// Position of the bits in a node's number that say how many children there are, less one.
 pub(super) const COUNT_SHIFT: u32 = 28;
 
 /// A parent's reference to a node, as encoded within the parent: the node's own encoding if that is shorter than 32
@@ -67,13 +67,13 @@ impl Ref {
 /// A node as its parent has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child<L> {
-    /// A whole leaf.
+    /// A leaf: the parent's reference to it, and its identity.
     Leaf(Ref, L),
     /// A branch, after an extension where the node has a prefix: the reference is the extension's then.
     Node {
         /// How the parent refers to it.
         reference: Ref,
-        /// Which of the 16 children are there.
+        /// A bit for each of the 16 children that exists.
         mask: u16,
         /// Its number in the arena.
         id: u32,
@@ -101,7 +101,7 @@ pub(crate) struct Nodes<L> {
     ids: Vec<u32>,
     /// Each node's, as many as its number says.
     children: Vec<Child<L>>,
-    /// Of those nodes that have one.
+    /// The prefixes of the nodes that have one, with their numbers.
     pub(super) prefixes: Vec<(u32, Box<[u8]>)>,
 }
 
@@ -141,11 +141,11 @@ impl<L: Copy> Nodes<L> {
 /// A child in the place of another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch<L> {
-    /// The node's number.
+    /// The number of the node that has the child.
     pub(super) id: u32,
     /// The index of the child.
     pub(super) index: u8,
-    /// The new child.
+    /// The child to put there; after the swap, the one that was there.
     pub(super) child: Child<L>,
 }
 

@@ -94,7 +94,7 @@ enum Node {
     },
 }
 
-/// Which nodes there will be, and how deep each begins.
+/// The nodes that there will be, and the depth at which each begins.
 struct Shape<'a> {
     keys: &'a [PaddedKey],
     nodes: Vec<Node>,

@@ -17,7 +17,7 @@ use super::{Child, Key, Ref, View, common, nibble, nibbles, rlp};
 pub(crate) struct StoredNode<L> {
     /// Nibbles between where the node begins and its branch.
     prefix: Vec<u8>,
-    /// Those that are there, in order of their nibbles.
+    /// The children that exist, in order of their nibbles.
     children: Vec<Child<L>>,
 }
 

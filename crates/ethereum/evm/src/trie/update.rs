@@ -16,7 +16,7 @@ const BATCH_MAX: usize = if cfg!(test) { 2_048 } else { 32_768 };
 
 /// The result of changes: new nodes, patches to nodes of the arena, and numbers that are no longer needed.
 pub(crate) struct Overlay<L> {
-    /// The topmost node.
+    /// The topmost node; `None` for an empty trie, and where many tries changed at once.
     pub(crate) root: Option<Child<L>>,
     /// New nodes with their numbers.
     pub(crate) nodes: Vec<Nodes<L>>,

@@ -13,7 +13,7 @@ pub(crate) type ReplacedChild<'a, L> = dyn Fn(u32, u8) -> Option<Child<L>> + Syn
 /// The nodes as a version has them.
 pub(crate) struct View<'a, L> {
     arena: &'a Arena<L>,
-    /// What versions after it have replaced, the next one's first.
+    /// The children that versions after it have replaced, the next one's first.
     later: Vec<&'a Undo<L>>,
     /// The same, found by place.
     was: Option<&'a ReplacedChild<'a, L>>,

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::shape::{Shape, short};
 
-/// What an answer must have in common with the recorded one. Either way both are results, or both are errors.
+/// The part of an answer that must be like the recorded one. Either way both are results, or both are errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// Each value.
+    /// The same value at each place.
     Values,
     /// The form of each value.
     Form,

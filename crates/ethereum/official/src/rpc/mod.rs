@@ -34,7 +34,7 @@ use schema::Schemas;
 
 /// Threads of the parallel path.
 const THREADS: usize = 2;
-/// Where the tests are, from the folder that is given on.
+/// Folders that the tests may be in, below the folder that is given.
 const PLACES: [&str; 3] = ["execution-apis/tests", "tests", "."];
 /// Before a comment, a request, an answer.
 const COMMENT: &str = "//";
@@ -51,7 +51,7 @@ pub struct CaseResult {
     pub method: String,
     /// Its file's path, from the given folder on.
     pub name: String,
-    /// How it ended.
+    /// How the case ended.
     pub ending: Ending,
 }
 

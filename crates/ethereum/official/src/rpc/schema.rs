@@ -15,7 +15,7 @@ use super::shape::short;
 /// The published schemas: `methods` has the schema of each result, `errors` each method's own error numbers, `schemas`
 /// what others refer to.
 const PUBLISHED: &str = include_str!("../../../../../tests/clients/ethereum/schemas.json");
-/// What a reference begins with.
+/// The beginning of a reference.
 const REFERENCE: &str = "#/components/";
 /// The keywords that are known. A schema with another one is refused, so that no rule is passed over.
 const KEYWORDS: [&str; 14] = [

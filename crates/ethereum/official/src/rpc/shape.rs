@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Bytes of a value that are shown.
 const SHOWN: usize = 90;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Null,
@@ -22,18 +22,18 @@ enum Kind {
     Number,
     /// Text of hexadecimal digits behind `0x`.
     Digits,
-    /// Any other text.
+    /// Text of any other form.
     Text,
     List,
     Map,
     Object,
 }
 
-/// A form.
+/// The form that a recorded value gives an answer.
 #[derive(Debug, Default)]
 pub struct Shape {
     kinds: BTreeSet<Kind>,
-    /// Of the items of an array, or of the values of a map.
+    /// The form of the items of an array, or of the values of a map.
     items: Option<Box<Shape>>,
     fields: BTreeMap<String, Shape>,
     /// Fields that every object has; nothing before the first.

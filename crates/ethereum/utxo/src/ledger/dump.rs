@@ -27,14 +27,14 @@ const OUTPUT: u8 = 3;
 pub enum Item {
     /// The running totals; the first item, exactly once.
     Totals(Totals),
-    /// An issued asset.
+    /// An issued asset and its id.
     Asset(AssetId, Asset),
-    /// An unspent output.
+    /// An unspent output and its outpoint.
     Output(OutPoint, Output),
 }
 
 impl Item {
-    /// Encodes the item.
+    /// Encodes the item, numbers little-endian; [`Item::decode`] reads it.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {

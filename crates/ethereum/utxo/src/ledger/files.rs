@@ -65,7 +65,7 @@ fn log_path(dir: &Path, from: u64) -> PathBuf {
     if from == 0 { dir.join("utxo.log") } else { dir.join(format!("utxo.{from}.log")) }
 }
 
-/// Where the base of block `from` is.
+/// The path of the base of block `from`.
 fn base_path(dir: &Path, from: u64) -> PathBuf {
     dir.join(format!("utxo.{from}.base"))
 }

@@ -96,7 +96,7 @@ pub struct Log {
     /// `None` for a log in memory.
     path: Option<PathBuf>,
     source: Arc<dyn Source>,
-    /// Where the next record goes.
+    /// The place of the next record.
     end: Appender,
     chain_id: u64,
     /// Whether the file has its head. A new file gets its head with its first record: until then a truncated file stays
@@ -227,12 +227,12 @@ impl Log {
         self.path.clone().unwrap_or_else(|| "memory".into())
     }
 
-    /// Where the next record goes.
+    /// Returns the offset of the next record, in bytes.
     pub fn end(&self) -> u64 {
         self.end.end()
     }
 
-    /// That it ends before the chain does.
+    /// Returns the error that it ends before the chain does.
     pub fn behind(&self) -> LedgerError {
         LedgerError::Behind { path: self.path(), offset: self.end() }
     }

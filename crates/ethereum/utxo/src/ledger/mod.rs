@@ -101,7 +101,7 @@ pub struct Head<'a> {
     pub commitment: Option<B256>,
 }
 
-/// Where a block's record is stored.
+/// The place of a stored block's record.
 struct RecordPlace {
     number: u64,
     /// The generation, by its first block.

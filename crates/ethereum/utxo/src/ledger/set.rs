@@ -59,7 +59,7 @@ pub type Balance = (u128, usize);
 pub struct OwnerOutputs {
     /// The outpoints of its outputs.
     pub outputs: BTreeSet<OutPoint>,
-    /// Balances by asset.
+    /// Units and number of outputs, by asset.
     pub balances: BTreeMap<AssetId, Balance>,
 }
 
@@ -109,7 +109,7 @@ impl Set {
         self.outputs.range((after.map_or(Unbounded, Excluded), Unbounded))
     }
 
-    /// All issued assets.
+    /// Returns the issued assets by their ids.
     pub fn assets(&self) -> &BTreeMap<AssetId, Asset> {
         &self.assets
     }

@@ -51,7 +51,7 @@ pub const SIZE_MAX: usize = 64 << 10;
 /// The fee for each byte of a transaction that is the least, in units of the native asset.
 pub const FEE_PER_BYTE: u64 = 10;
 
-/// The signed content.
+/// The part of a transaction that its owners sign.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Payload {
     /// The chain that it is for.
@@ -69,7 +69,7 @@ pub struct Payload {
 /// An action in addition to spending and creating outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// No further action.
+    /// Only spends and creates outputs.
     Transfer,
     /// Makes a new asset, which is named by the first input ([`OutPoint::asset_issued`]).
     Issue {
@@ -95,7 +95,7 @@ pub enum Action {
     Prism {
         /// Account on the EVM.
         recipient: Address,
-        /// Number of units.
+        /// How many units of the native asset go there.
         amount: u64,
     },
 }
@@ -107,7 +107,7 @@ pub struct Tx {
     pub id: B256,
     /// The whole encoding, signatures included.
     pub raw: Bytes,
-    /// The signed content.
+    /// The decoded content that the owners signed.
     pub payload: Payload,
     /// The signers, in ascending order.
     pub owners: Vec<OwnerKey>,

@@ -133,7 +133,7 @@ impl Api {
     }
 }
 
-/// What the transactions of a block pay to its fee recipient, in wei.
+/// Returns the sum that the transactions of a block pay to its fee recipient, in wei.
 fn value(block: &Block) -> U256 {
     let tip = |tx: &SharedTx| tx.envelope.effective_tip_per_gas(block.base_fee()).unwrap_or_default();
     let paid = block.txs.iter().zip(&block.receipts);

@@ -41,11 +41,11 @@ const ACCESS_LIST_ROUNDS: usize = 16;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
-    /// The sender.
+    /// The sender; without one, the zero address.
     pub from: Option<Field<Address>>,
     /// The recipient; without one, the message creates a contract.
     pub to: Option<Field<Address>>,
-    /// The gas limit.
+    /// The gas limit; without one, the method chooses.
     pub gas: Option<Field<u64>>,
     /// The price, wei per unit of gas.
     pub gas_price: Option<Field<U256>>,
@@ -55,13 +55,13 @@ pub struct Message {
     pub max_priority_fee_per_gas: Option<Field<U256>>,
     /// The transferred value, in wei.
     pub value: Option<Field<U256>>,
-    /// The sender's nonce.
+    /// The sender's nonce; without one, the method chooses.
     pub nonce: Option<Field<u64>>,
     data: Option<Field<Bytes>>,
     input: Option<Field<Bytes>>,
     /// The access list (EIP-2930).
     pub access_list: Option<AccessList>,
-    /// The authorizations (EIP-7702).
+    /// The authorizations to set code (EIP-7702).
     pub authorization_list: Option<Vec<SignedAuthorization>>,
     /// The chain id, which must be this chain's.
     pub chain_id: Option<Field<U256>>,

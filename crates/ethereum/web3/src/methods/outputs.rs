@@ -142,9 +142,9 @@ impl Caller<'_> {
 /// The threads for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// The connections' threads.
+    /// The threads that serve connections.
     Light,
-    /// The call pool's threads.
+    /// The threads of the call pool.
     Heavy,
 }
 

@@ -26,9 +26,9 @@ use crate::ids::unguessable;
 use crate::params::{BlockId, Params};
 use crate::trace::{Budget, DeadlineInspector};
 
-/// Selector of `balanceOf(address)`.
+/// The selector of ERC-20's `balanceOf(address)`.
 const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
-/// Selector of `allowance(address,address)`.
+/// The selector of ERC-20's `allowance(address,address)`.
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
 /// A call of a token's view function, and the number that it shall return.

@@ -28,11 +28,8 @@ pub(super) enum Fees {
 /// Values for fields that a message may lack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldDefaults {
-    /// The sender's nonce.
     pub nonce: u64,
-    /// The gas limit.
     pub gas_limit: u64,
-    /// The fees.
     pub fees: Fees,
 }
 

@@ -25,9 +25,9 @@ pub struct FramePosition {
 /// The client whose error messages are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorStyle {
-    /// go-ethereum.
+    /// The words of go-ethereum.
     Geth,
-    /// Parity and OpenEthereum.
+    /// The words of Parity and OpenEthereum.
     Parity,
 }
 

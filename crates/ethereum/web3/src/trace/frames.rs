@@ -25,7 +25,7 @@ pub enum Kind {
     Destruct,
 }
 
-/// One frame.
+/// A frame of a message: a call, a creation, or a self-destruct.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The kind of the frame.
@@ -38,13 +38,13 @@ pub struct Frame {
     pub to: Address,
     /// The transferred value, in wei.
     pub value: U256,
-    /// The gas limit.
+    /// The frame's gas limit; 0 for a self-destruct.
     pub gas: u64,
-    /// The gas used.
+    /// The gas used, with that of the frames inside; 0 for a self-destruct.
     pub gas_used: u64,
     /// The call's data, or the init code.
     pub input: Bytes,
-    /// The output.
+    /// The data that it returned or reverted with, or the created contract's code; otherwise empty.
     pub output: Bytes,
     /// The result of the execution.
     pub result: InstructionResult,

@@ -47,7 +47,7 @@ pub use words::{DeadlineInspector, halt_words, is_precompile};
 pub struct Budget {
     /// Maximum bytes of its text.
     pub bytes: usize,
-    /// The deadline.
+    /// The time after which the trace is given up.
     pub deadline: Deadline,
 }
 
@@ -95,13 +95,13 @@ pub type Watcher<'a> = dyn for<'b> Inspector<MessageContext<'b>> + 'a;
 pub struct Subject<'a, D> {
     /// The state before it.
     pub db: &'a D,
-    /// The block's environment.
+    /// The environment of the message's block.
     pub env: &'a BlockEnv,
     /// The block's other inputs.
     pub extras: &'a BlockExtras,
-    /// The message.
+    /// The message, as revm executes it.
     pub tx: TxEnv,
-    /// Which checks to make.
+    /// The checks of the message before its execution.
     pub checks: Checks,
     /// The place in the chain, if it is a transaction of a block.
     pub place: Option<FramePosition>,

@@ -20,7 +20,7 @@ pub struct Selectors {
 }
 
 impl Selectors {
-    /// Creates empty counts.
+    /// Creates an inspector that has counted nothing.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), counts: BTreeMap::new() }
     }

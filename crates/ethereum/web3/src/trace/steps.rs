@@ -26,7 +26,7 @@ pub struct Steps {
     /// The steps so far, with commas between.
     text: String,
     steps: u64,
-    /// The current step.
+    /// The machine before the instruction that is being executed.
     before: StepStart,
     /// The storage slots that each contract has read and written.
     storage: HashMap<Address, BTreeMap<U256, U256>>,

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// The address of the synthetic logs.
 const TELLER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
-/// `Transfer(address,address,uint256)`.
+/// The topic of ERC-20's event `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 /// Estimated length of a log besides its data.
 const LOG_BYTES: usize = 900;

@@ -31,7 +31,7 @@ pub const LOGS: &str = "365f5f376001365fa100";
 pub const REVERTS: &str = "365f5f37365ffd";
 /// Keeps the first word of its input in slot 0.
 pub const KEEPS: &str = "5f355f5500";
-/// Never ends.
+/// Loops until its gas is used up.
 pub const LOOPS: &str = "5b5f56";
 /// Returns the number of the block.
 pub const NUMBERS: &str = "435f5260205ff3";

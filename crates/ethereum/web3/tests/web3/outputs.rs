@@ -21,7 +21,7 @@ fn owner(seed: u8) -> OwnerKey {
     OwnerKey(key(seed).public_key())
 }
 
-/// What an owner may spend, as the node tells it.
+/// Returns the outputs that an owner may spend, as the node reports them.
 fn available(node: &Node, seed: u8) -> Vec<(OutPoint, Output)> {
     let page = node.call("utxo_getOutputs", json!([owner(seed).to_string()]));
     assert!(page["next"].is_null());

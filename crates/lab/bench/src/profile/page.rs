@@ -25,13 +25,13 @@ const SCRIPT: &str = "addEventListener('keydown', (event) => { if (event.key ===
 
 /// The contents of the page.
 pub struct Page<'a> {
-    /// The bench's result.
+    /// The bench's result, from the same run as the profile.
     pub report: &'a Report,
     /// The rate of each second.
     pub seconds: &'a [Second],
     /// The monitor's sample over all measured seconds.
     pub sample: &'a Sample,
-    /// The CPU profile.
+    /// The stacks sampled while the bench measured.
     pub profile: &'a Profile,
     /// The machine, and what else ran on it.
     pub machine: &'a Machine,
@@ -42,7 +42,7 @@ pub struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns the page.
+    /// Returns the page as self-contained HTML.
     pub fn html(&self) -> String {
         let mut page = String::new();
         // Writing to a String cannot fail.
@@ -135,7 +135,6 @@ impl Page<'_> {
     }
 }
 
-/// Formats preformatted text.
 fn preformatted(text: &str) -> String {
     format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(text.trim_matches('\n')))
 }

@@ -71,7 +71,7 @@ pub fn tiles_of<'a>(tiles: impl Iterator<Item = (&'a str, u64)>, samples: u64) -
 
 /// The cost of taking a profile.
 pub struct Cost {
-    /// Samples taken.
+    /// Samples taken of the whole process.
     pub taken: u64,
     /// Samples due by the CPU time used.
     pub due: u64,

@@ -66,7 +66,7 @@ pub struct Prober {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What to measure.
+/// The probes and queries to send, and when.
 pub struct Plan {
     /// Probes per second.
     pub probes: f64,

@@ -18,7 +18,7 @@ pub fn pin(nth: usize) {
     pin_to(&[cores[nth % cores.len()]]).expect("a core that is allowed");
 }
 
-/// Time between blocks.
+/// The time from one block to the next.
 const BLOCK_EVERY: Duration = Duration::from_millis(100);
 
 /// Blocks of transaction names.

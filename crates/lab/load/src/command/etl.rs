@@ -22,14 +22,14 @@ use crate::etl::summary::summary;
 use crate::etl::table::{self, TableError};
 use crate::etl::{EtlError, Sources};
 
-/// Default database file.
+/// The database file, unless the options name one.
 const DATABASE: &str = "load.db";
 /// After this many refusals in a row a node is assumed to refuse for good.
 const REFUSALS_BORNE: u32 = 30;
 /// How often Ctrl-C is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// `hearth load etl`
+/// The options of `hearth load etl`.
 #[derive(Args)]
 pub struct Etl {
     /// Logs of CometBFT or Tendermint, plain or JSON, and of a Hearth node; several, also compressed by gzip; `-` for
@@ -116,7 +116,7 @@ impl ExitCode for EtlCommandError {
     }
 }
 
-/// Runs the command.
+/// Reads the sources into the store, and prints and writes the summary and tables.
 pub fn run(options: &Etl, stop: &StopSignal, say: &CommandOutput) -> Result<(), EtlCommandError> {
     let is_input = |path: &PathBuf| path.as_os_str() == "-";
     let input = options.log.iter().any(is_input);

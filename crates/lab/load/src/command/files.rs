@@ -110,7 +110,7 @@ fn token() -> Option<String> {
     std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
 }
 
-/// `hearth load profile`
+/// Carries out `hearth load profile`.
 pub fn profile(options: &options::Profile, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     output::can_be_written(&options.flame)?;
     let span = match options.next_block {
@@ -126,7 +126,7 @@ pub fn profile(options: &options::Profile, stop: &StopSignal, say: &CommandOutpu
     Ok(())
 }
 
-/// `hearth load report`
+/// Carries out `hearth load report`.
 pub fn report(options: &options::Report, say: &CommandOutput) -> Result<(), CommandError> {
     let shown = options.reports.iter().map(|path| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();

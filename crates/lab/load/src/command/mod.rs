@@ -104,7 +104,7 @@ pub enum CommandError {
         /// How many were to be funded.
         count: usize,
     },
-    /// The run failed.
+    /// The run failed, so there is no report.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The node stopped answering, so the report covers only what was read until then.
@@ -125,7 +125,7 @@ pub enum CommandError {
     /// A file is not a report.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// The profile failed.
+    /// The node's profile could not be taken.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A report or the result cannot be read or written.
@@ -278,7 +278,7 @@ fn ether(text: &str) -> Result<U256, CommandError> {
         .map_err(|_| CommandError::Option(format!("--amount: `{text}` is not an amount of ether, as 1 or 0.5")))
 }
 
-/// `hearth load fund`
+/// Carries out `hearth load fund`.
 fn make_accounts(
     options: &Fund,
     open_purse: OpenPurse,
@@ -392,7 +392,7 @@ fn progress() -> impl FnMut(usize, usize) {
     move |done, all| bar.tell(done, all)
 }
 
-/// `hearth load run`
+/// Carries out `hearth load run`.
 fn drive(options: &Run, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     files::can_be_written(options)?;
@@ -492,8 +492,8 @@ fn watch(say: &CommandOutput) -> impl FnMut(Progress<'_>) {
     }
 }
 
-/// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions
-/// that was requested or follows from the rate; otherwise for more gas than any known node uses in that time.
+/// Returns the wei that each account needs for a run, at the highest fee that the load pays: for the transactions
+/// that were requested or follow from the rate; otherwise for more gas than any known node uses in that time.
 fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
     let seconds = (options.warmup + options.duration) as f64;
     let steps = if options.ramp.is_some() { RAMP_STEPS } else { 1.0 };

@@ -15,7 +15,7 @@ use crate::options::SendOptions;
 use crate::solana;
 use crate::tx_mix::{Mix, NoMix, TxKinds};
 
-/// `hearth load`
+/// The commands of `hearth load`.
 #[derive(Subcommand)]
 pub enum Options {
     /// Create accounts, fund them, and keep their keys in a file.
@@ -61,7 +61,7 @@ pub enum Options {
     Compare(Compare),
 }
 
-/// Which node.
+/// The node or nodes that a command talks to.
 #[derive(Args)]
 pub struct Target {
     /// The node's JSON-RPC, Ethereum's or Solana's: the load finds out which. Several URLs, separated by commas, get
@@ -104,10 +104,10 @@ impl Kinds {
     }
 }
 
-/// `hearth load fund`
+/// The options of `hearth load fund`.
 #[derive(Args)]
 pub struct Fund {
-    /// The node.
+    /// The node on whose chain the accounts are funded.
     #[command(flatten)]
     pub target: Target,
     /// Number of accounts to fund [default: 2000; with --load, all that the file has].
@@ -116,7 +116,7 @@ pub struct Fund {
     /// The balance of each account, in ether or SOL.
     #[arg(long, value_name = "AMOUNT", default_value = "1")]
     pub amount: String,
-    /// The key file.
+    /// The file that keeps the accounts' secret keys.
     #[arg(long, value_name = "FILE", default_value = "load-keys.json")]
     pub keys: PathBuf,
     /// Use the accounts of the file; if they are fewer than --count, new ones are added to it.
@@ -138,7 +138,7 @@ pub struct Fund {
 }
 
 impl Fund {
-    /// Validates the options.
+    /// Returns an error if the number of accounts is out of range.
     pub fn check(&self) -> Result<(), String> {
         within(&[("--count", self.count.unwrap_or(1) as u64, 1..=ACCOUNTS_MAX)])
     }
@@ -155,10 +155,10 @@ impl Fund {
     }
 }
 
-/// `hearth load run`
+/// The options of `hearth load run`.
 #[derive(Args)]
 pub struct Run {
-    /// The node.
+    /// The nodes that get the load.
     #[command(flatten)]
     pub target: Target,
     /// The kinds of transactions: `transfer` (one wei from account to account), `erc20` (one unit of a token),
@@ -244,10 +244,10 @@ pub enum ProfileSpan {
     NextBlock,
 }
 
-/// `hearth load profile`
+/// The options of `hearth load profile`.
 #[derive(Args)]
 pub struct Profile {
-    /// The node.
+    /// The node that is profiled.
     #[command(flatten)]
     pub target: Target,
     /// The length of the profile.
@@ -265,7 +265,7 @@ pub struct Profile {
     pub flame: PathBuf,
 }
 
-/// `hearth load report`
+/// The options of `hearth load report`.
 #[derive(Args)]
 pub struct Report {
     /// Reports of `hearth load run --json`.
@@ -340,10 +340,10 @@ fn within(options: &[(&str, u64, RangeInclusive<u64>)]) -> Result<(), String> {
     }
 }
 
-/// `hearth load info`
+/// The options of `hearth load info`.
 #[derive(Args)]
 pub struct Info {
-    /// The node.
+    /// The node that is described, or knows the account.
     #[command(flatten)]
     pub target: Target,
     /// The account [default: the node itself].
@@ -351,10 +351,10 @@ pub struct Info {
     pub account: Option<String>,
 }
 
-/// `hearth load block`
+/// The options of `hearth load block`.
 #[derive(Args)]
 pub struct Block {
-    /// The node.
+    /// The node that has the blocks.
     #[command(flatten)]
     pub target: Target,
     /// A block's number (on Solana a slot), or the first and last of several, as 100..200 [default: the newest,
@@ -382,10 +382,10 @@ impl Block {
     }
 }
 
-/// `hearth load tx`
+/// The options of `hearth load tx`.
 #[derive(Args)]
 pub struct Tx {
-    /// The node.
+    /// The node that has the transaction.
     #[command(flatten)]
     pub target: Target,
     /// The transaction's hash, or its signature on Solana.
@@ -393,7 +393,7 @@ pub struct Tx {
     pub hash: String,
 }
 
-/// `hearth load compare`
+/// The options of `hearth load compare`.
 #[derive(Args)]
 pub struct Compare {
     /// Reports of `hearth load run --json` before the change, separated by commas.

@@ -36,7 +36,7 @@ pub trait Purse {
 
 /// A transaction that moves coins to the EVM, before it is sent.
 pub struct CoinTransfer {
-    /// Serialized transaction.
+    /// The transaction as the node's RPC takes it.
     pub raw: Vec<u8>,
     /// The coins and their owner, in words.
     pub coins: String,

@@ -59,7 +59,7 @@ fn funder(path: Option<&str>) -> Result<Option<Account>, CommandError> {
     Ok(identity.map(|identity| Account::new(*identity.keypair.seed())))
 }
 
-/// `hearth load info`
+/// Carries out `hearth load info`.
 pub fn info(node: &Node, account: Option<&str>) -> Result<String, CommandError> {
     Ok(match account {
         None => inspect::node(node)?,
@@ -67,20 +67,20 @@ pub fn info(node: &Node, account: Option<&str>) -> Result<String, CommandError> 
     })
 }
 
-/// `hearth load block`
+/// Carries out `hearth load block`.
 pub fn blocks(node: &Node, block: &Block) -> Result<String, CommandError> {
     let (from, to) = block.numbers(node.slot()?).map_err(CommandError::Option)?;
     Ok(inspect::blocks(node, from, to)?)
 }
 
-/// `hearth load tx`
+/// Carries out `hearth load tx`.
 pub fn transaction(node: &Node, text: &str) -> Result<String, CommandError> {
     let wrong =
         |why| CommandError::Option(format!("`{text}` is not a signature of Solana's, which the node speaks: {why}"));
     Ok(inspect::transaction(node, &decode_64(text).map_err(wrong)?)?)
 }
 
-/// `hearth load fund`
+/// Carries out `hearth load fund`.
 pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     if options.utxo_key.is_some() {
         return Err(CommandError::Option(
@@ -114,7 +114,7 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Comma
     Ok(())
 }
 
-/// `hearth load run`
+/// Carries out `hearth load run`.
 pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     let mix: Mix = options.kind.of_chain("Solana").map_err(CommandError::Option)?;
     if options.comet_rpc.is_some() {

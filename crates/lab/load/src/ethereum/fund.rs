@@ -26,7 +26,7 @@ use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
 
 /// How many accounts one payer pays. Nodes hold at least 16 transactions of a sender.
 const FAN: usize = 15;
-/// Transfers per request.
+/// The most transfers in one request.
 const TOGETHER: usize = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long one level may take.
@@ -103,7 +103,7 @@ impl From<NoAnswer> for FundError {
 /// Stopped, before [`fund`] fills in how far it got.
 const STOPPED: FundError = FundError::Stopped { done: 0, count: 0 };
 
-/// What one funded account costs its payer: the amount, and the fee of the transfer.
+/// Returns the wei that one funded account costs its payer: the amount, and the fee of the transfer.
 fn each(terms: &Terms, amount: U256) -> U256 {
     amount + U256::from(terms.max_fee) * U256::from(TRANSFER_GAS)
 }

@@ -50,7 +50,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     Ok(lines.into_text())
 }
 
-/// Describes an account.
+/// Describes an account in lines: its balance, nonces and code.
 pub fn account(rpc: &Rpc, account: Address) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     lines.add("account", account);

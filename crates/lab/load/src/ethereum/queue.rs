@@ -57,11 +57,11 @@ pub struct Queue<'a> {
     patience: (u32, u32),
 }
 
-/// A signed transaction.
+/// A signed transaction of the queue's account.
 pub struct SignedTx {
-    /// Its nonce.
+    /// The account's nonce that it uses.
     pub nonce: u64,
-    /// Serialized transaction.
+    /// The transaction in its EIP-2718 encoding, as sent to the node.
     pub raw: Vec<u8>,
     /// Hash of these bytes.
     pub hash: B256,

@@ -20,7 +20,7 @@ pub struct Shared<'a> {
     pub pace: SendOptions,
     /// The most transactions in a request: fewer than requested if the node refuses that many.
     pub batch: AtomicUsize,
-    /// Number of senders.
+    /// Number of senders, which share the accounts and the rate.
     pub senders: usize,
     /// The transactions to send.
     pub workload: Workload,
@@ -47,7 +47,7 @@ impl Fees {
         self.0.lock().clone()
     }
 
-    /// Returns today's fees.
+    /// Returns the fees that new transactions pay.
     pub fn today(&self) -> Terms {
         *self.0.lock().last().expect("there is one from the beginning")
     }

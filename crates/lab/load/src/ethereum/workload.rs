@@ -12,7 +12,7 @@ use hearth_crypto::secp256k1::{self, Signer};
 
 use crate::tx_mix::TxKinds;
 
-/// What one transaction does.
+/// The action of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// One wei to another account of the load.
@@ -84,7 +84,7 @@ const SWAP_GAS: u64 = 130_000;
 /// Fees and chain, the same for all transactions of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Chain id.
+    /// Chain id that the transactions are signed for.
     pub chain_id: u64,
     /// Maximum fee per gas, in wei.
     pub max_fee: u128,
@@ -109,7 +109,7 @@ impl Terms {
 /// The contracts of a run. Those that its kinds do not need are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contracts {
-    /// The ERC-20 token.
+    /// Address of the ERC-20 token.
     pub token: Address,
     /// The contract that [`Kind::Contract`] calls.
     pub store: Address,
@@ -223,9 +223,9 @@ pub fn code(digits: &str) -> Bytes {
 
 /// Creation code as hexadecimal digits: `contracts/Token.sol`, `Store.sol` and `Pool.sol` as solc compiles them.
 pub const TOKEN_CODE: &str = include_str!("contracts/Token.hex");
-/// See [`TOKEN_CODE`].
+/// Creation code of `contracts/Store.sol`, as [`TOKEN_CODE`].
 pub const STORE_CODE: &str = include_str!("contracts/Store.hex");
-/// See [`TOKEN_CODE`].
+/// Creation code of `contracts/Pool.sol`, as [`TOKEN_CODE`].
 pub const POOL_CODE: &str = include_str!("contracts/Pool.hex");
 
 #[cfg(test)]

@@ -42,10 +42,10 @@ const DEPTH_MAX: u8 = 2;
 /// Parts of a line that begin like JSON but are invalid are tried at most this often.
 const JSON_PARTS_MAX: usize = 32;
 
-/// What a line contained.
+/// Counts of the records in a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Records about blocks.
+    /// Complete records about blocks.
     pub of_use: u64,
     /// Records about blocks that are incomplete.
     pub damaged: u64,

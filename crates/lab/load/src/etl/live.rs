@@ -32,7 +32,7 @@ const VALUES_MAX: usize = 2000;
 /// Why reading from a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The RPC failed.
+    /// The node does not answer, or refuses.
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The metrics cannot be read.
@@ -59,11 +59,11 @@ pub enum LiveError {
     Pruned {
         /// URL of the node.
         url: String,
-        /// The requested height.
+        /// The height that was to be read.
         height: u64,
         /// The first height that the node has, if it says so.
         first: Option<u64>,
-        /// The node's message.
+        /// Why the node does not return the height, in its own words.
         why: String,
     },
     /// The store cannot be read or written.
@@ -76,7 +76,7 @@ pub enum LiveError {
 pub struct Heights {
     /// The first height [default: after the last stored one, or among the newest].
     pub from: Option<u64>,
-    /// The last height.
+    /// The last height; `None` follows the chain's end.
     pub to: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ pub struct Blocks {
     pub without_results: u64,
     /// Heights whose blocks the node does not have.
     pub forgotten: u64,
-    /// Heights read.
+    /// Number of heights that were read.
     pub read: u64,
 }
 

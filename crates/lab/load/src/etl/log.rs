@@ -32,11 +32,11 @@ const KNOWN_BYTES: u64 = 1024;
 /// Counts of what was found in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Bytes read.
+    /// Bytes of the logs that were read.
     pub bytes: u64,
-    /// Complete lines.
+    /// Lines that ended with a line feed.
     pub lines: u64,
-    /// Records about blocks.
+    /// Records that are about blocks.
     pub of_use: u64,
     /// Records that are cut off or interleaved, overlong lines, and compressed files that break off.
     pub damaged: u64,
@@ -54,7 +54,7 @@ pub enum LogError {
     File {
         /// Path of the log.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read, as the system says it.
         why: io::Error,
     },
     /// A compressed file cannot be decompressed to its end.
@@ -76,7 +76,7 @@ pub enum LogError {
     Store(#[from] StoreError),
 }
 
-/// Where parsed lines go.
+/// The store that parsed lines go to, with the counts.
 struct Sink<'a> {
     store: &'a mut dyn Store,
     counts: &'a mut Counts,
@@ -155,7 +155,7 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineStep> {
     }
 }
 
-/// A log file.
+/// A log file, plain or compressed, that may grow or be rotated.
 pub struct Log {
     path: PathBuf,
     /// Kept open while the log is followed: the rest of a rotated file is read to its end.

@@ -30,7 +30,7 @@ use log::{Counts, Log, LogError};
 use row::MergeCounts;
 use store::Store;
 
-/// Why collecting stopped.
+/// Why collecting from a source stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum EtlError {
     /// A log cannot be read.

@@ -17,7 +17,7 @@ use super::store::{Position, Sample, Store, StoreError};
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Rows requested together.
+/// Rows that one command reads.
 const TOGETHER: usize = 1000;
 /// Attempts at a transaction while others change the same keys.
 const TRIES_MAX: usize = 10;

@@ -144,7 +144,7 @@ impl Row {
 /// Rows to be written.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Rows by height.
+    /// One row per height, by height.
     pub rows: BTreeMap<u64, Row>,
     /// Counts of values that differed within the batch.
     pub merged: MergeCounts,

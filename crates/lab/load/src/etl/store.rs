@@ -25,7 +25,7 @@ pub struct Position {
 /// The values of a node's metrics at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Milliseconds since 1970.
+    /// Time of the sample, in milliseconds since 1970.
     pub time_ms: i64,
     /// URL of the metrics page.
     pub url: String,
@@ -36,12 +36,12 @@ pub struct Sample {
 /// Why a store cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite failed.
+    /// The database file cannot be opened, read or written.
     #[error("{path}: {why}", path = path.display())]
     Database {
         /// Path of the database file.
         path: PathBuf,
-        /// SQLite's error.
+        /// SQLite's error, with its code.
         why: rusqlite::Error,
     },
     /// The file is not such a database.
@@ -52,7 +52,7 @@ pub enum StoreError {
     Later {
         /// Path of the database file.
         path: PathBuf,
-        /// Its schema version.
+        /// Schema version of the file, above the one known here.
         version: i64,
     },
     /// Redis cannot be reached, or refuses.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Redis {
         /// Address, without the password.
         at: String,
-        /// The client's error.
+        /// Error of the Redis client: of the connection or of the server.
         why: redis::RedisError,
     },
     /// A key holds another type of value.
@@ -97,7 +97,7 @@ pub trait Store {
     /// Passes each row to `see`, in order of height, until it returns `false`.
     fn each(&mut self, heights: RangeInclusive<u64>, see: &mut dyn FnMut(&Row) -> bool) -> Result<(), StoreError>;
 
-    /// Stores a sample.
+    /// Stores a sample of a node's metrics.
     fn add_sample(&mut self, sample: &Sample) -> Result<(), StoreError>;
 
     /// Returns the number of samples.

@@ -23,13 +23,13 @@ const TRANSACTIONS: [Column; 3] = [Column::Txs, Column::Valid, Column::Results];
 /// Percentiles of times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Median.
+    /// The median, in milliseconds.
     pub p50: f64,
-    /// 90th percentile.
+    /// 90th percentile, in milliseconds.
     pub p90: f64,
-    /// 99th percentile.
+    /// 99th percentile, in milliseconds.
     pub p99: f64,
-    /// Maximum.
+    /// The longest time, in milliseconds.
     pub max: f64,
 }
 
@@ -40,7 +40,7 @@ pub struct Stage {
     pub name: &'static str,
     /// Number of blocks with a known value, among those with transactions if there are any.
     pub blocks: usize,
-    /// Median in milliseconds.
+    /// Median of the stage's time, in milliseconds.
     pub median_ms: f64,
 }
 

@@ -30,7 +30,7 @@ pub enum TableError {
     File {
         /// Path of the table.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be written, as the system says it.
         why: io::Error,
     },
     /// The Parquet writer failed.
@@ -38,7 +38,7 @@ pub enum TableError {
     Parquet {
         /// Path of the table.
         path: PathBuf,
-        /// The writer's error.
+        /// Error of the Parquet writer, such as an I/O error.
         why: ParquetError,
     },
     /// The store cannot be read.

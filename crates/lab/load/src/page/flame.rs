@@ -78,7 +78,7 @@ pub fn samples(folded: &str) -> u64 {
     Node::of(folded).samples
 }
 
-/// Draws the graph.
+/// Draws folded stacks as a flame graph of HTML elements.
 pub fn html(folded: &str) -> String {
     let root = Node::of(folded);
     if root.samples == 0 {

@@ -24,7 +24,7 @@ const SCRIPT: &str = include_str!("script.js");
 pub struct PageReport {
     /// Name of the report, taken from its file.
     pub name: String,
-    /// The report's figures.
+    /// The figures, as read from the JSON.
     pub report: Report,
     /// The steps of a search for the highest rate, and its bound in milliseconds.
     pub steps: Option<(Vec<Step>, f64)>,

@@ -106,7 +106,7 @@ struct Signatures {
     signatures: Ids,
 }
 
-/// Where transactions are sent, as found by the block reader.
+/// The addresses that transactions are sent to, as found by the block reader.
 #[derive(Default)]
 pub struct Targets {
     addresses: Mutex<Vec<SocketAddr>>,
@@ -114,7 +114,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Replaces the addresses.
+    /// Replaces the addresses; the version rises if they differ.
     pub fn set(&self, addresses: Vec<SocketAddr>) {
         let mut now = self.addresses.lock();
         if *now != addresses {
@@ -140,7 +140,7 @@ pub struct Follower<'a> {
     course: &'a RunState,
     time: &'a ChainTime,
     heights: Heights,
-    /// Where to store the leaders' addresses; none if the user has named the destination.
+    /// Receives the leaders' addresses; none if the user has named the destination.
     targets: Option<&'a Targets>,
     /// The first unread slot.
     next: u64,

@@ -63,15 +63,15 @@ pub enum FundError {
         sol(*lamports)
     )]
     Airdrop {
-        /// Requested lamports.
+        /// Lamports requested for the first account, which pays the others.
         lamports: u64,
-        /// The node's message.
+        /// Why the node refuses, in its own words.
         why: String,
     },
     /// The airdrop did not arrive.
     #[error("the airdrop of {} ({} lamports) is in no block after two minutes", sol(*.0), .0)]
     Late(u64),
-    /// A transfer failed.
+    /// A transfer failed in its block, or an airdrop did not count.
     #[error("a funding transfer failed: {0}")]
     Failed(String),
     /// The keys cannot be saved, so nothing is paid.
@@ -89,7 +89,7 @@ pub enum FundError {
 
 /// Why a funding ended early.
 enum FundEnd {
-    /// By this error.
+    /// The funding failed with this error.
     For(FundError),
     /// The caller stopped it.
     Stopped,

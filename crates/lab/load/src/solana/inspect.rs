@@ -50,7 +50,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     Ok(lines.into_text())
 }
 
-/// Describes an account.
+/// Describes an account in lines: its balance, owner and size.
 pub fn account(node: &Node, address: &Pubkey) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     lines.add("account", &*encode_32(address));

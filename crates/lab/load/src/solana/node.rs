@@ -27,7 +27,7 @@ const QUESTION_BYTES: usize = 96;
 /// Leaders that are requested ahead, and addresses that transactions are sent to at once.
 const SLOTS_AHEAD: u64 = 8;
 
-/// A Solana node.
+/// A Solana node, reached over its RPC.
 pub struct Node {
     /// RPC client for the node.
     pub rpc: Rpc,
@@ -40,7 +40,7 @@ pub struct Node {
 /// A blockhash, and the last block height at which it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blockhash {
-    /// The blockhash itself.
+    /// Hash of the block, which transactions name.
     pub hash: Hash,
     /// Height of the last block that may contain a transaction with this blockhash.
     pub last_valid: u64,

@@ -35,7 +35,7 @@ impl RetryingNode<'_> {
         again(self.stop, || question(self.node), may_pass)
     }
 
-    /// See [`Node::balances`].
+    /// Repeats [`Node::balances`] until the node answers.
     pub fn balances(&self, accounts: &[Pubkey]) -> Result<Vec<u64>, NoAnswer> {
         let mut balances = Vec::with_capacity(accounts.len());
         for some in accounts.chunks(TOGETHER) {

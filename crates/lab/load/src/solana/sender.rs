@@ -66,7 +66,7 @@ pub enum SendRoute<'a> {
 pub struct Shared<'a> {
     /// The pace of the run.
     pub pace: SendOptions,
-    /// Number of senders.
+    /// Number of senders, which share the accounts and the rate.
     pub senders: usize,
     /// The accounts that send.
     pub accounts: &'a [Account],

@@ -18,7 +18,7 @@ use super::keys::Account;
 use super::node::Blockhash;
 use crate::tx_mix::{TxKinds, scatter};
 
-/// What one transaction does.
+/// The action of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Sends lamports to another account of the load.
@@ -70,13 +70,13 @@ pub fn salt() -> u32 {
     fastrand::u32(..SALTS)
 }
 
-/// A signed transaction.
+/// A signed transaction, with what is needed to sign it again.
 pub struct SignedTx {
     /// Index of its account.
     pub account: usize,
     /// Its number among its account's transactions.
     pub number: u64,
-    /// Serialized transaction.
+    /// The transaction as sent to the node.
     pub raw: Vec<u8>,
     /// Height of the last block that may contain it.
     pub last_valid: u64,

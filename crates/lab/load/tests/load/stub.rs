@@ -28,7 +28,7 @@ const STRANGER: Address = Address::repeat_byte(0x55);
 /// How the node misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manners {
-    /// Milliseconds between blocks.
+    /// Time between blocks, in milliseconds.
     pub block_ms: u64,
     /// Transactions that the pool holds; 0 means no bound.
     pub pool_max: usize,
@@ -115,7 +115,7 @@ pub struct World {
     readable: Option<Instant>,
 }
 
-/// A listening node.
+/// A node that listens on a port of its own.
 pub struct Stub {
     /// URL of the node.
     pub url: String,

@@ -11,13 +11,13 @@ use hearth_tile::topology::{Consumption, LinkSpec};
 use super::*;
 
 hearth_tile::counters! {
-    /// What the bank of this test counts.
+    /// Counters of this test's bank.
     pub struct BankCounters {
-        /// Landed.
+        /// Transactions that landed with success.
         landed: Counter,
-        /// Failed.
+        /// Transactions that landed and failed.
         failed: Counter,
-        /// Dropped.
+        /// Transactions that were dropped for another reason.
         dropped_other: Counter,
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::KeyCode;
 
-/// What the thread has read.
+/// An event that the reading thread passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyEvent {
     Key(KeyCode),
@@ -23,7 +23,7 @@ pub(super) enum KeyEvent {
     Interrupt,
 }
 
-/// What arrived within a time limit.
+/// The outcome of waiting for a key for a limited time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyInput {
     KeyEvent(KeyEvent),

@@ -24,7 +24,7 @@ use crate::table::Table;
 pub const ROUNDS_MIN: usize = 6;
 /// Above this many steps of work, fewer resamples are drawn.
 const WORK_MAX: usize = 600_000_000;
-/// The fewest resamples.
+/// The fewest resamples that are drawn, however much work they are.
 const RESAMPLES_MIN: usize = 200;
 /// Resamples that are computed side by side.
 const LANES: usize = 8;
@@ -37,7 +37,7 @@ type Lanes = [f64; LANES];
 pub struct Settings {
     /// Maximum number of resamples.
     pub resamples: usize,
-    /// Random seed.
+    /// Seed of the resampling: the same seed gives the same intervals.
     pub seed: u64,
     /// The share of studies in which no interval at all may miss the true value.
     pub level: f64,
@@ -52,7 +52,7 @@ impl Default for Settings {
 /// How a build's values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// By their ratio.
+    /// By their ratio, because all values of the metric are positive.
     Ratio,
     /// By their difference, because a ratio of such values is meaningless.
     Difference,
@@ -79,7 +79,7 @@ pub enum Verdict {
     Worse,
     /// The interval includes "no difference", or one that does not matter.
     NoDifference,
-    /// Too few rounds.
+    /// There is no interval, because there are too few rounds.
     Unknown,
 }
 
@@ -92,7 +92,7 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
     /// Rounds that both have.
     pub rounds: usize,
-    /// The verdict.
+    /// Verdict by the interval, in the goal's direction.
     pub verdict: Verdict,
 }
 
@@ -130,7 +130,7 @@ impl PairedAnalysis {
     }
 }
 
-/// Analyzes a study.
+/// Compares each build with the reference, with intervals that hold for all builds and goals together.
 pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings: &Settings) -> PairedAnalysis {
     let scales: Vec<Scale> = goals.iter().map(|goal| scale(table, goal)).collect();
     let mut by_order = false;

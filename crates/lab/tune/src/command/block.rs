@@ -13,7 +13,7 @@ use hearth_workload::times::Times;
 
 use super::{TuneError, write_answer};
 
-/// `hearth tune block`
+/// The options of `hearth tune block`.
 #[derive(Args)]
 pub struct Block {
     /// Transfers in the full block.
@@ -27,7 +27,7 @@ pub struct Block {
     pub json: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Measures how long blocks take to execute, and prints the times.
 pub fn run(options: &Block, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     write_answer(options.json.as_deref(), say, || {
         let blocks = measure(options.transactions, options.repeat, &|| stop.is_set())?;

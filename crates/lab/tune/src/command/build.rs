@@ -18,7 +18,7 @@ use crate::matrix::workload::{Metric, Workload};
 use crate::matrix::{Control, StudyError};
 use crate::page;
 
-/// `hearth tune build`
+/// The options of `hearth tune build`.
 #[derive(Args)]
 pub struct Build {
     /// The study's spec, as TOML: what to build and measure.
@@ -69,7 +69,7 @@ pub enum MetricDirection {
     Lower,
 }
 
-/// Runs the command.
+/// Makes and measures the builds of a study, or continues it, and prints the answer.
 pub fn run(options: &Build, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     let mut spec = Spec::load(&options.spec)?;
     spec.rounds = options.rounds.unwrap_or(spec.rounds);

@@ -29,7 +29,7 @@ const DURATION: &str = "5";
 /// Maximum seconds per score, nearly three hours.
 const SECONDS_MAX: f64 = 10_000.0;
 
-/// `hearth tune machine`
+/// The options of `hearth tune machine`.
 #[derive(Args)]
 pub struct Options {
     /// Measure only these scores, in this order: names of the table, separated by commas.
@@ -93,7 +93,7 @@ pub enum MachineError {
     Open {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be opened, as the system says it.
         source: io::Error,
     },
     /// The requirements name nothing that is scored.
@@ -121,7 +121,7 @@ impl ExitCode for MachineError {
     }
 }
 
-/// Runs the command.
+/// Measures the scores, prints them, and checks the requirements.
 pub fn run(
     options: &Options,
     opt_level: &'static str,

@@ -30,7 +30,7 @@ use crate::matrix::spec::SpecError;
 use crate::page;
 use crate::text::text;
 
-/// `hearth tune`
+/// The commands of `hearth tune`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Find the best builds of a study from its results.
@@ -89,7 +89,7 @@ pub enum Command {
     Machine(Box<machine::Options>),
 }
 
-/// `hearth tune analyze`
+/// The options of `hearth tune analyze`.
 #[derive(Args)]
 pub struct Analyze {
     /// The results; `-` reads standard input.
@@ -152,7 +152,7 @@ pub enum TuneError {
     Open {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be opened, as the system says it.
         source: io::Error,
     },
     /// The file contains no valid results.
@@ -160,7 +160,7 @@ pub enum TuneError {
     Table {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the contents.
+        /// Cause and place of the fault in the contents.
         source: TableError,
     },
     /// The question cannot be answered.
@@ -169,7 +169,7 @@ pub enum TuneError {
     /// The spec cannot be read, or is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The study failed.
+    /// The study of builds failed or was stopped.
     #[error(transparent)]
     Study(#[from] StudyError),
     /// The search for a layout failed.

@@ -12,7 +12,7 @@ use hearth_workload::tiles::Tiles as Loads;
 
 use super::{TuneError, write_answer};
 
-/// `hearth tune tiles`
+/// The options of `hearth tune tiles`.
 #[derive(Args)]
 pub struct Tiles {
     /// Rounds of 20 ms for each tile.
@@ -23,7 +23,7 @@ pub struct Tiles {
     pub json: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Measures each tile's time per transaction, and prints the times.
 pub fn run(options: &Tiles, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     write_answer(options.json.as_deref(), say, || {
         let taken = Loads::new().measure(options.rounds, &|| stop.is_set()).ok_or(TuneError::Interrupted)?;

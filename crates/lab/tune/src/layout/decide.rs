@@ -46,11 +46,11 @@ pub enum Verdict {
 /// By how much a candidate is better, as a fraction of the default's rate: 0.1 is a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
-    /// The point estimate.
+    /// Point estimate over the pairs.
     pub value: f64,
     /// Lower bound at the level of the look.
     pub at_least: f64,
-    /// Number of pairs.
+    /// Number of pairs of runs behind the estimate.
     pub pairs: usize,
     /// The odds of such pairs if there were no difference.
     pub odds: f64,

@@ -39,7 +39,7 @@ pub enum JournalError<E> {
     Io {
         /// Path of the journal.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: io::Error,
     },
     /// The journal belongs to a search that took another path.

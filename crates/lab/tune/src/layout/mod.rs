@@ -31,24 +31,24 @@ use serde::{Deserialize, Serialize};
 /// How a tile spent the time of a trial, as shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// Working.
+    /// Useful work of the tile, with housekeeping.
     pub busy: f64,
     /// Blocked by a consumer.
     pub backpressure: f64,
-    /// Idle.
+    /// Nothing to do, parked time included.
     pub wait: f64,
 }
 
 /// The measurement of a layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayoutMeasurement {
-    /// Transactions per second.
+    /// Transactions executed per second, as the bench measures them.
     pub rate: f64,
     /// Each tile, in the order of [`Layout::tiles`].
     pub tiles: Vec<Vec<Use>>,
     /// The kind that limits it, as an index into the space, if known.
     pub limit: Option<usize>,
-    /// What limits it, in a sentence.
+    /// The cause that limits the rate, in a sentence.
     pub says: String,
 }
 
@@ -56,7 +56,7 @@ pub struct LayoutMeasurement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran.
+    /// The layout ran without a disturbance.
     Measured(LayoutMeasurement),
     /// The layout does not work.
     Failed(String),
@@ -64,10 +64,10 @@ pub enum Outcome {
     Disturbed(String),
 }
 
-/// A finished trial.
+/// A trial that has an outcome, with all its repetitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The outcome.
+    /// The outcome after all repetitions.
     pub outcome: Outcome,
     /// Duration with all repetitions, in seconds.
     pub seconds: f64,

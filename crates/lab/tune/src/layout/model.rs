@@ -81,7 +81,7 @@ impl Costs {
         (Self { base, at, slopes, sibling }, missed)
     }
 
-    /// Constant costs.
+    /// A model for tests, in which each kind costs the same in every layout.
     #[cfg(test)]
     pub fn fixed(space: &Space, costs: &[f64]) -> Self {
         let none: Vec<f64> = space.kinds.iter().map(|_| 0.0).chain([0.0]).collect();

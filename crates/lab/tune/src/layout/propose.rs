@@ -20,7 +20,7 @@ const STEPS: usize = 120;
 const EMPTIEST: usize = 4;
 /// Random walks, each with other plausible costs.
 const WORLDS: usize = 3;
-/// Proposals per walk.
+/// The most proposals that each walk contributes.
 const OF_WORLD: usize = 2;
 /// Extra cost of kinds that share a core, in the walks.
 const WORLDS_MIXED: [f64; 3] = [0.02, 0.08, 0.15];

@@ -57,7 +57,7 @@ pub struct Budget {
     pub trials: usize,
     /// Maximum seconds of all trials.
     pub seconds: f64,
-    /// Random seed.
+    /// Seed of all random choices: the same trials lead the same way.
     pub seed: u64,
     /// The least gain for which the default is given up, as a fraction of its rate.
     pub least_gain: f64,
@@ -85,7 +85,7 @@ impl<E> From<E> for SearchError<E> {
 enum TrialFailure {
     /// The layout does not work.
     Broken(String),
-    /// Others disturbed it.
+    /// Others disturbed every run of it; the cause of the last disturbance.
     Disturbed(String),
 }
 
@@ -103,7 +103,7 @@ type PairResult = (Result<LayoutMeasurement, TrialFailure>, Result<LayoutMeasure
 /// The result of a last comparison.
 type ComparisonResult = (Result<Verdict, NoVerdict>, Vec<(f64, f64)>);
 
-/// What the search knows about a layout.
+/// A layout with its runs so far.
 struct LayoutRecord {
     signature: Signature,
     layout: Layout,

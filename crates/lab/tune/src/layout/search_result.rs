@@ -29,13 +29,13 @@ pub enum SearchEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialVerdict {
-    /// It replaced the best.
+    /// The layout replaced the best one.
     Taken,
-    /// It is no better.
+    /// The layout is not shown to be better than the best one.
     NoBetter,
     /// Unknown: the best failed next to it, or others disturbed them. It may be tried again.
     NotCompared(String),
-    /// It does not work.
+    /// The layout does not work, for this reason.
     Failed(String),
 }
 
@@ -57,10 +57,10 @@ pub enum NoVerdict {
     Default(String),
 }
 
-/// One tried layout.
+/// One tried layout, and how it compared with the best at that time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Round, from 0.
+    /// Number of the round, from 0.
     pub round: usize,
     /// The layout that was tried.
     pub layout: Layout,
@@ -70,9 +70,9 @@ pub struct Step {
     pub why: String,
     /// Its rates, and those of the best in the same pairs.
     pub pairs: Vec<(f64, f64)>,
-    /// The outcome.
+    /// The verdict on this layout against the other one.
     pub fate: TrialVerdict,
-    /// What limited it, in a sentence.
+    /// The cause that limited this layout's rate, in a sentence.
     pub says: String,
 }
 
@@ -81,7 +81,7 @@ pub struct Step {
 pub struct SearchResult {
     /// The recommended layout; the default if none is shown to be better.
     pub layout: Layout,
-    /// The default layout.
+    /// The layout that the configuration leads to without a search.
     pub default: Layout,
     /// The measurement of the default's first run.
     pub first: LayoutMeasurement,
@@ -91,7 +91,7 @@ pub struct SearchResult {
     pub verdict: Result<Verdict, NoVerdict>,
     /// Rates of the last comparison: the default's and the candidate's.
     pub pairs: Vec<(f64, f64)>,
-    /// What limits the recommended layout, in a sentence.
+    /// The cause that limits the recommended layout's rate, in a sentence.
     pub says: String,
     /// All tried layouts, in order.
     pub steps: Vec<Step>,
@@ -116,7 +116,7 @@ impl SearchResult {
     }
 }
 
-/// Describes a verdict.
+/// Returns a verdict in words, with the gain in percent.
 pub fn words(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Better(gain) => {

@@ -49,13 +49,13 @@ pub struct Program {
     pub root: PathBuf,
 }
 
-/// An installed toolchain.
+/// An installed toolchain: its name, versions and place.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
     name: Option<String>,
     /// The output of `rustc -vV`.
     pub version: String,
-    /// The host triple.
+    /// Triple of the machine it runs on, as `rustc -vV` prints it.
     pub host: String,
     /// The major version of its LLVM.
     pub llvm: u32,
@@ -246,9 +246,9 @@ fn local(all: &Value, root: &str) -> Vec<PathBuf> {
     found.into_iter().collect()
 }
 
-/// One build command.
+/// One call of Cargo that makes a build.
 pub struct Call<'a> {
-    /// The study's spec.
+    /// Spec that names more arguments and flags.
     pub spec: &'a Spec,
     /// The program to build.
     pub program: &'a Program,
@@ -256,7 +256,7 @@ pub struct Call<'a> {
     pub toolchain: &'a Toolchain,
     /// Options of the build.
     pub options: &'a Options,
-    /// Cargo's target folder.
+    /// Folder for Cargo's output, given as `--target-dir`.
     pub target: &'a Path,
     /// Flags for rustc in addition to those of the options.
     pub flags: &'a [String],

@@ -147,7 +147,7 @@ impl Events {
         Ok(())
     }
 
-    /// Begins a round.
+    /// Records that a round begins, and which builds take part in it.
     pub fn begin(&mut self, round: &Round) -> io::Result<()> {
         let runs: Vec<Run> = round.builds.iter().map(|build| (build.clone(), 0, round.number)).collect();
         let end = (String::new(), 0, round.number);

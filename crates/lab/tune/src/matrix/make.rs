@@ -24,7 +24,7 @@ use crate::options::{Key, Options};
 use crate::run::identity::{digest, digest_of, machine};
 use crate::run::process::{Bounds, ProcessEnd, run};
 
-/// A finished build.
+/// A program that was built, and what it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FinishedBuild {
     /// Its options, in words.
@@ -61,7 +61,7 @@ pub enum Failure {
 
 /// Makes the builds of a study.
 pub struct Maker<'a> {
-    /// The study's spec.
+    /// Spec that describes how to build.
     pub spec: &'a Spec,
     /// The program to build.
     pub program: Program,
@@ -70,7 +70,7 @@ pub struct Maker<'a> {
     tree: Tree,
     /// Conditions outside the study that affect builds: the machine, the linker.
     around: String,
-    /// The study's folder.
+    /// Folder of the study, which holds the builds.
     pub folder: PathBuf,
     /// Callbacks to the study's caller.
     pub control: &'a Control<'a>,

@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     Values(Vec<String>, f64),
     /// Why the run was disturbed; and its failure, if any, which may be a consequence.
     Disturbed(String, Option<String>),
-    /// The run failed.
+    /// The run failed without a disturbance, for this reason.
     Failed(String),
 }
 

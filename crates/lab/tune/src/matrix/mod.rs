@@ -58,7 +58,7 @@ pub enum StudyError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: std::io::Error,
     },
     /// Another study uses the folder.
@@ -72,7 +72,7 @@ pub enum StudyError {
     Other {
         /// Path of the folder.
         folder: PathBuf,
-        /// What differs.
+        /// The part of `study.json` that differs, with the difference if it is known.
         what: String,
     },
     /// The folder holds results, but no valid record of their study.
@@ -107,7 +107,7 @@ pub enum StudyError {
     Reference {
         /// Name of the reference.
         name: String,
-        /// Why it failed.
+        /// Why its build failed, with errors from Cargo's output if there are any.
         why: String,
     },
     /// The reference or its copy fails at the workload.
@@ -115,7 +115,7 @@ pub enum StudyError {
     Workload {
         /// Name of the reference, or of its copy.
         build: String,
-        /// Why it failed.
+        /// Fault of the run, with the disturbance if there was one.
         why: String,
     },
     /// The machine is too busy to measure.

@@ -48,7 +48,7 @@ pub enum Layouts {
         /// Why they could not be measured.
         why: String,
     },
-    /// Layouts were measured.
+    /// The finalists were linked and measured in several layouts.
     Checked {
         /// Names of the finalists.
         finalists: Vec<String>,
@@ -58,7 +58,7 @@ pub enum Layouts {
         goals: Vec<String>,
         /// The gain of each build in each goal.
         gains: Vec<Vec<Option<Gain>>>,
-        /// Layouts per build.
+        /// Number of layouts in which each build was linked.
         layouts: u32,
         /// Number of disturbed runs.
         rejected: usize,
@@ -96,7 +96,7 @@ pub struct Report {
     pub left_out: Vec<(String, String)>,
     /// Builds that failed, and why.
     pub failed: BTreeMap<String, String>,
-    /// What happened in the rounds.
+    /// Disturbed, failed and dropped runs of the rounds.
     pub happened: RoundEvents,
     /// The effect of layouts.
     pub layouts: Layouts,
@@ -412,7 +412,7 @@ fn gain_json(gain: &Gain) -> Value {
     })
 }
 
-/// Describes a gain.
+/// Formats a gain with its interval, its spread over layouts, and the verdict.
 pub fn said(gain: &Gain) -> String {
     let verdict = if gain.is_better {
         " better"

@@ -26,9 +26,9 @@ pub struct Subject {
 
 /// Rounds of a study, or of its layouts.
 pub struct Rounds<'a> {
-    /// The study's spec.
+    /// Spec of the study, with its workloads and limits.
     pub spec: &'a Spec,
-    /// The study's folder.
+    /// Folder of the study, which holds results and events.
     pub folder: &'a Path,
     /// Callbacks to the study's caller.
     pub control: &'a Control<'a>,
@@ -36,7 +36,7 @@ pub struct Rounds<'a> {
     pub subjects: &'a [Subject],
     /// Number of rounds for each build.
     pub rounds: u32,
-    /// Random seed.
+    /// Seed of the builds' order in each round.
     pub seed: u64,
 }
 

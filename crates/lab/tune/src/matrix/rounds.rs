@@ -17,7 +17,7 @@ use super::results::{NOTHING, Results, Run};
 use super::round_plan::{Rounds, Subject};
 use crate::run::identity::digest_of;
 
-/// What happened besides the results.
+/// Events of the rounds besides the results.
 #[derive(Clone, Debug, Default)]
 pub struct RoundEvents {
     /// Number of disturbed runs.

@@ -46,7 +46,7 @@ impl Sources {
     }
 }
 
-/// Where the sources are.
+/// The folders that hold the sources of a build.
 #[derive(Clone, Debug)]
 pub struct Tree {
     project: PathBuf,
@@ -75,7 +75,7 @@ impl Tree {
         })
     }
 
-    /// Reads all sources.
+    /// Reads and hashes the files of the tree, and the manifests and settings around it.
     pub fn sources(&self) -> io::Result<Sources> {
         let mut paths = BTreeSet::new();
         // Each folder separately: git's answer for one does not cover its neighbours.

@@ -37,7 +37,7 @@ pub(super) enum Origin {
     Row(RowSource),
 }
 
-/// A planned build.
+/// A build that the study makes or takes as it is.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// Name of the build.

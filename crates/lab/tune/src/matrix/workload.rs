@@ -13,7 +13,7 @@ use hearth_command::did_you_mean::meant;
 /// Characters of output that a message quotes.
 const QUOTED: usize = 300;
 
-/// Where a metric comes from.
+/// The source of a metric's values.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The output: the first group of the expression, or the whole match.
@@ -38,7 +38,7 @@ impl Source {
 pub struct Metric {
     /// Name of the metric.
     pub name: String,
-    /// Where the value comes from.
+    /// The source of its values.
     pub source: Source,
     /// Whether more is better, or less; none if it is only reported.
     pub more: Option<bool>,

@@ -40,7 +40,7 @@ pub struct Quartiles {
     pub box_: [f64; 3],
     /// The least and the greatest value that is not an outlier.
     pub whiskers: [f64; 2],
-    /// The outliers.
+    /// The values beyond the whiskers, in ascending order.
     pub outliers: Vec<f64>,
 }
 

@@ -33,20 +33,20 @@ const PRINTED_MAX: u64 = 64 << 20;
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// It exited by itself.
+    /// The process exited by itself, or a signal of others ended it.
     With(ExitStatus),
-    /// It took too long.
+    /// The process ran longer than [`Bounds::limit`].
     TooLong,
-    /// It printed too much.
+    /// The process printed more than 64 MiB.
     TooMuch,
-    /// It was stopped.
+    /// The caller asked to stop it: see [`Bounds::stop`].
     Stopped,
 }
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessResult {
-    /// How it ended.
+    /// How the process ended, or why it was killed.
     pub ended: ProcessEnd,
     /// Wall time from start to end.
     pub wall: Duration,

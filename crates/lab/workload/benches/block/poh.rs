@@ -26,7 +26,7 @@ impl Bare {
         Self { chain, now: 0 }
     }
 
-    /// Runs one slot.
+    /// Mixes in the microblocks of one slot, and returns the number of their transactions.
     fn round(&mut self) -> u64 {
         loop {
             match self.chain.step(self.now) {

@@ -32,7 +32,7 @@ impl Bare {
         Self { shredder: Shredder::new(config, [9; 32]), entry, set: FecSet::new(), slot: 0 }
     }
 
-    /// Runs one slot.
+    /// Shreds one slot, and returns how many transactions it has.
     fn round(&mut self) -> u64 {
         self.slot += 1;
         self.shredder.begin_slot(self.slot, self.slot - 1).expect("the one before has ended");

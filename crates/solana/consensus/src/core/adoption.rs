@@ -30,7 +30,7 @@ pub struct Adoption {
     pub newest: Option<u64>,
 }
 
-/// What a tower is after an adoption.
+/// A tower after an adoption.
 struct Adopted {
     lockouts: Lockouts,
     root: Option<BankId>,

@@ -14,7 +14,7 @@ use crate::tower::Tower;
 /// The identity that a node takes.
 #[derive(Clone, Debug)]
 pub struct NewIdentity {
-    /// Its address.
+    /// The public key that the node has from then on.
     pub node: Pubkey,
     /// The account that it votes with, if it votes.
     pub vote_account: Option<Pubkey>,

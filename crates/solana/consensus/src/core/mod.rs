@@ -37,7 +37,7 @@ use super::types::{Action, BankId, FrozenBank};
 /// The node's identity and role.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its identity.
+    /// Its identity key, by which the leader schedule names it.
     pub node: Pubkey,
     /// Its vote account. A node without one still decides, so that it roots, but sends no votes.
     pub vote_account: Option<Pubkey>,
@@ -45,7 +45,7 @@ pub struct Config {
     pub waits_for_rooted_vote: bool,
 }
 
-/// The starting point.
+/// The bank from which consensus starts, and its ancestry.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The bank with all its vote accounts; its parent is ignored.
@@ -181,7 +181,7 @@ impl Consensus {
         self.forks.root()
     }
 
-    /// This node's tower.
+    /// This node's tower: its binding votes, its root and its last vote.
     pub fn tower(&self) -> &Tower {
         &self.tower
     }

@@ -25,9 +25,9 @@ pub enum AgaveError {
     /// The tower belongs to another node.
     #[error("this is the tower of {}, not of {}", encode_32(found), encode_32(node))]
     Node {
-        /// The file's node.
+        /// The identity that the file names.
         found: Pubkey,
-        /// The expected node.
+        /// The identity whose tower was expected.
         node: Pubkey,
     },
     /// The signature is invalid.

@@ -60,7 +60,7 @@ impl Tower {
         Self { stamp: Some((slot, unix_s)), ..self }
     }
 
-    /// The binding votes.
+    /// The votes that still bind, with their confirmations, and the root's slot.
     pub fn lockouts(&self) -> &Lockouts {
         &self.lockouts
     }

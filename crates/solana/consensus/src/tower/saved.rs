@@ -31,7 +31,7 @@ const VOTE_BYTES: usize = 9;
 const SUM_BYTES: usize = 32;
 const _: () = assert!(HEAD_BYTES + MAX_LOCKOUTS * VOTE_BYTES + SUM_BYTES <= 481);
 
-/// What is wrong with a tower's bytes.
+/// The fault in a tower's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedErrorKind {
     /// Not a tower file of this version.
@@ -91,7 +91,7 @@ impl Tower {
         out
     }
 
-    /// Whose tower these bytes are, if they are one; the rest of them is not checked.
+    /// The identity that these bytes name, if they are a tower; the rest of them is not checked.
     pub fn node_of(bytes: &[u8]) -> Option<Pubkey> {
         bytes.strip_prefix(&MAGIC)?.first_chunk().copied()
     }

@@ -28,7 +28,6 @@ impl Block {
     }
 }
 
-/// A node's identity.
 pub fn identity(node: usize) -> Pubkey {
     [node as u8 + 1; 32]
 }

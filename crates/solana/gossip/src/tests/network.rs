@@ -32,7 +32,6 @@ pub struct Network {
     /// Running nodes by address; a missing one has crashed.
     pub nodes: BTreeMap<SocketAddrV4, Gossip>,
     pub stakes: HashMap<Pubkey, u64>,
-    /// The nodes' keys.
     pub keys: HashMap<SocketAddrV4, SigningKey>,
     /// A hash over everything sent.
     pub digest: Hash,
@@ -97,7 +96,6 @@ impl Network {
         n
     }
 
-    /// Adds `count` nodes.
     pub fn add_many(&mut self, count: usize, entrypoints: &[usize]) {
         for _ in 0..count {
             self.add(entrypoints);

@@ -23,7 +23,7 @@ use crate::account::Account;
 /// A change of an account by a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its address.
+    /// Address of the changed account.
     pub key: Pubkey,
     /// The state at the end of the previous slot; without lamports it did not exist.
     pub before: Account,

@@ -22,7 +22,7 @@ use crate::account::Account;
 pub(crate) struct UndoneChange<'a> {
     /// The era that had made the change.
     pub(crate) era: u32,
-    /// The account's address.
+    /// Address of the restored account.
     pub(crate) key: &'a Pubkey,
     /// The value at the end of that era; without lamports it did not exist.
     pub(crate) from: &'a Account,

@@ -10,7 +10,7 @@ use super::error::Fault;
 use super::fields::BankFields;
 use crate::epoch::EpochSchedule;
 
-/// What a chain begins with, and every bank of it says.
+/// The parameters with which a chain begins, and which every bank of it states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainParameters {
     /// Unix time in seconds.
@@ -22,7 +22,7 @@ pub struct ChainParameters {
 }
 
 impl ChainParameters {
-    /// Of the chain with this `genesis.bin`.
+    /// The parameters of the chain with this `genesis.bin`.
     pub fn of_genesis(bytes: &[u8]) -> Result<Self, Fault> {
         let genesis: GenesisConfig =
             bincode::deserialize(bytes).map_err(|_| Fault::Malformed("it is not a genesis of the cluster"))?;
@@ -36,7 +36,7 @@ impl ChainParameters {
         Ok(Self { creation_time: genesis.creation_time, ticks_per_slot: genesis.ticks_per_slot, epoch_schedule })
     }
 
-    /// Of the chain of a bank.
+    /// The parameters of a bank's chain.
     pub fn of_bank(fields: &BankFields) -> Self {
         Self {
             creation_time: fields.genesis_creation_time,

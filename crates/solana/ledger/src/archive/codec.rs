@@ -118,7 +118,7 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// Writes values.
+/// Appends values to bytes in bincode's fixed-size encoding, little endian.
 #[derive(Default)]
 pub(super) struct Encoder(pub Vec<u8>);
 

@@ -18,22 +18,22 @@ pub(super) const BLOCK: usize = 512;
 /// A file in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// `version`
+    /// `version`: the version of the format, as text.
     Version,
-    /// A folder.
+    /// A folder, which has a header and no content.
     Folder,
-    /// `snapshots/status_cache`
+    /// `snapshots/status_cache`: the transactions of the last slots.
     Statuses,
-    /// `snapshots/SLOT/SLOT`
+    /// `snapshots/SLOT/SLOT`: the bank's fields.
     Fields {
-        /// The slot.
+        /// The slot of the bank.
         slot: u64,
     },
-    /// `accounts/SLOT.ID`
+    /// `accounts/SLOT.ID`: accounts that a slot wrote.
     Storage {
         /// The slot whose accounts it holds.
         slot: u64,
-        /// Its number.
+        /// The number that the node gave the file.
         id: u64,
     },
 }

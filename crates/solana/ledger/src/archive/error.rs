@@ -12,7 +12,7 @@ use hearth_wire::base58::encode_32;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", file.display())]
 pub struct ArchiveError {
-    /// The archive.
+    /// The path of the archive, or of the file or folder on which the system failed.
     pub file: PathBuf,
     /// A description of the fault.
     pub fault: Fault,
@@ -25,7 +25,7 @@ impl ArchiveError {
     }
 }
 
-/// What is wrong with an archive, or why it cannot be read or written.
+/// A fault of an archive, or the reason why it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The file's name does not say which snapshot it is.
@@ -63,9 +63,9 @@ pub enum Fault {
     /// The archive has more of something than the reader accepts.
     #[error("it has more {what} than {most}, the most that is read")]
     TooLarge {
-        /// What there is too much of.
+        /// The things that are too many, e.g. "accounts".
         what: &'static str,
-        /// The limit.
+        /// The most that the reader accepts, in that unit.
         most: u64,
     },
     /// The archive has another version of the format.
@@ -85,9 +85,9 @@ pub enum Fault {
     /// Two places name different slots.
     #[error("{place} is of slot {found}, the archive's name says {expected}")]
     Slot {
-        /// What names the slot.
+        /// The part of the archive that names the slot.
         place: &'static str,
-        /// That slot.
+        /// The slot that this place names.
         found: u64,
         /// The slot in the archive's name.
         expected: u64,
@@ -95,7 +95,7 @@ pub enum Fault {
     /// A hash differs from the one that was computed.
     #[error("{what} is {}, computed was {}", encode_32(found), encode_32(computed))]
     Hash {
-        /// Which hash differs.
+        /// The hash as the message names it, e.g. "the bank's hash".
         what: &'static str,
         /// The hash that the archive states.
         found: Hash,
@@ -107,7 +107,7 @@ pub enum Fault {
     Capitalization {
         /// The capitalization that the archive states.
         found: u64,
-        /// The sum.
+        /// The sum of the lamports of all accounts.
         computed: u128,
     },
     /// The incremental archive builds on another full one.
@@ -135,7 +135,7 @@ pub enum Fault {
     HardForks {
         /// The slots of the bank's hard forks.
         found: Vec<u64>,
-        /// The configured slots.
+        /// The slots of the forks that are configured.
         configured: Vec<u64>,
     },
     /// The archive is of another chain.

@@ -28,7 +28,7 @@ const LATTICE_SIZE: usize = 2048;
 /// A blockhash that transactions may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedHash {
-    /// The hash.
+    /// The hash of a block's last entry, or that of the genesis.
     pub hash: Hash,
     /// The price of a signature in transactions that name it, lamports.
     pub lamports_per_signature: u64,
@@ -38,7 +38,7 @@ pub struct QueuedHash {
     pub timestamp: u64,
 }
 
-/// The recent blockhashes.
+/// The recent blockhashes, each with its price and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockhashQueue {
     /// Number of the last hash.
@@ -80,9 +80,9 @@ pub struct StorageInfo {
 /// The fields of a bank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BankFields {
-    /// The recent blockhashes.
+    /// The queue of recent blockhashes, with the price of a signature for each.
     pub blockhashes: BlockhashQueue,
-    /// The bank's hash.
+    /// The hash of the bank, on which validators vote.
     pub hash: Hash,
     /// The hash of its parent.
     pub parent_hash: Hash,
@@ -112,7 +112,7 @@ pub struct BankFields {
     pub slots_per_year: f64,
     /// Bytes of data in all accounts.
     pub accounts_data_len: u64,
-    /// The slot.
+    /// The slot of the bank, at whose end it was captured.
     pub slot: u64,
     /// Blocks since the genesis.
     pub block_height: u64,
@@ -122,7 +122,7 @@ pub struct BankFields {
     pub fee_rate_governor: FeeRateGovernor,
     /// Which slots are which epoch.
     pub epoch_schedule: EpochSchedule,
-    /// The inflation.
+    /// The yearly rates of inflation.
     pub inflation: Inflation,
     /// The stakes in the bank's epoch.
     pub stakes: BankStakes,
@@ -130,7 +130,7 @@ pub struct BankFields {
     pub is_delta: bool,
     /// The account files of the archive.
     pub storages: Vec<StorageInfo>,
-    /// What the block did.
+    /// Counts of the accounts that the block wrote.
     pub stats: BankStats,
     /// The price of a signature now, lamports.
     pub lamports_per_signature: u64,

@@ -17,7 +17,7 @@ const INCREMENTAL: &str = "incremental-snapshot-";
 const EXTENSION: &str = ".tar.zst";
 const OTHER_EXTENSION: &str = ".tar.lz4";
 
-/// What the name of an archive says.
+/// The parts of an archive's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchiveName {
     /// The slot of the full archive on which an incremental one builds; `None` for a full one.

@@ -29,7 +29,7 @@ const BUFFER: usize = 1 << 20;
 /// Largest window of the unpacker, as a power of two: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// What an archive may hold. More is an error, so that a small file does not fill the memory.
+/// The most that an archive may hold. More is an error, so that a small file does not fill the memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the bank's fields, and of the statuses.
@@ -64,18 +64,18 @@ pub struct Progress {
     pub accounts: u64,
 }
 
-/// What an archive holds beside its accounts.
+/// The contents of an archive besides its accounts.
 #[derive(Debug)]
 pub struct Contents {
-    /// The bank's fields.
+    /// The fields of the bank at whose end the state was captured.
     pub fields: BankFields,
-    /// The statuses.
+    /// The transactions of the last slots with their results, by slot.
     pub statuses: Vec<SlotStatuses>,
     /// Number of accounts, older versions included.
     pub accounts: u64,
 }
 
-/// Who gets what an archive holds.
+/// A receiver of an archive's accounts, and of the progress of reading it.
 pub trait Sink {
     /// Takes an account, which the block of `slot` wrote.
     fn account(&mut self, slot: u64, key: &Pubkey, account: Account) -> Result<(), Fault>;
@@ -163,7 +163,7 @@ fn end(from: &mut impl Read) -> Result<(), Fault> {
     }
 }
 
-/// What was found.
+/// The parts of an archive that were read so far.
 #[derive(Default)]
 struct ArchiveParts {
     has_version: bool,

@@ -19,11 +19,11 @@ use crate::account::Account;
 /// A vote account and what is staked on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StakedVote {
-    /// The account's address.
+    /// Address of the vote account.
     pub address: Pubkey,
     /// Lamports that are active.
     pub stake: u64,
-    /// The account.
+    /// The vote account itself, data included.
     pub account: Account,
 }
 
@@ -40,16 +40,16 @@ pub struct StakeDelegation {
     pub activation_epoch: u64,
     /// The epoch in which it was taken back; `u64::MAX` if it was not.
     pub deactivation_epoch: u64,
-    /// What once was a rate. No rule reads it.
+    /// Bytes that once were a rate. No rule reads them.
     pub reserved: [u8; 8],
 }
 
 /// All stake of an epoch that is past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StakeOfEpoch {
-    /// The epoch.
+    /// The number of the epoch.
     pub epoch: u64,
-    /// Active lamports.
+    /// Lamports that were active.
     pub effective: u64,
     /// Lamports that were becoming active.
     pub activating: u64,
@@ -60,11 +60,11 @@ pub struct StakeOfEpoch {
 /// The stakes in a bank's epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BankStakes {
-    /// The vote accounts.
+    /// The vote accounts, each with the stake on it.
     pub votes: Vec<StakedVote>,
-    /// The delegations.
+    /// The delegations, one for each stake account.
     pub delegations: Vec<StakeDelegation>,
-    /// The epoch.
+    /// The number of the bank's epoch.
     pub epoch: u64,
     /// The epochs before it.
     pub history: Vec<StakeOfEpoch>,
@@ -73,11 +73,11 @@ pub struct BankStakes {
 /// The vote accounts of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVotes {
-    /// The node.
+    /// The identity of the node.
     pub node: Pubkey,
-    /// Its vote accounts.
+    /// The addresses of its vote accounts.
     pub votes: Vec<Pubkey>,
-    /// What is staked on them, lamports.
+    /// The lamports staked on them together.
     pub stake: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct EpochStakes {
     pub staked_in: u64,
     /// The epochs before that.
     pub history: Vec<StakeOfEpoch>,
-    /// All stake, lamports.
+    /// The lamports staked on all vote accounts together.
     pub total: u64,
     /// The nodes with stake.
     pub nodes: Vec<NodeVotes>,

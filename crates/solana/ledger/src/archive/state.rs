@@ -38,7 +38,7 @@ pub struct State {
     pub old_versions: u64,
 }
 
-/// Who receives the accounts of a state.
+/// A receiver of the accounts of a state.
 pub trait AccountReceiver {
     /// Takes an account. A later call for the same key replaces it; one without lamports is none.
     fn store(&mut self, key: &Pubkey, account: &Account);

@@ -28,7 +28,7 @@ pub type KeyedStatus = ([u8; KEY_SIZE], Result<(), TransactionError>);
 /// The transactions of a slot that named the same blockhash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashStatuses {
-    /// The blockhash.
+    /// The blockhash that they named.
     pub blockhash: Hash,
     /// Which 20 bytes of a message's hash or a signature are the key: from this byte on. Agave 4.2 takes the first.
     pub key_index: u64,
@@ -39,14 +39,14 @@ pub struct HashStatuses {
 /// The transactions of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotStatuses {
-    /// The slot.
+    /// The slot of their block.
     pub slot: u64,
     /// Its transactions, by the blockhash that they named.
     pub hashes: Vec<HashStatuses>,
 }
 
 impl SlotStatuses {
-    /// Those of a block: its transactions, each with its result.
+    /// The statuses of a block: its transactions, each with its result.
     pub fn of_block<'a>(
         slot: u64,
         transactions: impl IntoIterator<Item = (Txn<'a>, Result<(), TransactionError>)>,

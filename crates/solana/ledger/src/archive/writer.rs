@@ -105,7 +105,7 @@ impl<W: Write> ArchiveWriter<W> {
         Ok(())
     }
 
-    /// Ends the archive.
+    /// Ends the archive once all accounts are written, and returns the medium.
     pub fn finish(mut self) -> Result<W, Fault> {
         if self.left > 0 || !self.storages.is_empty() {
             return Err(Fault::Malformed("fewer accounts than the account files are long"));

@@ -32,7 +32,7 @@ pub(super) struct EndedBank {
 }
 
 impl EndedBank {
-    /// That of the ledger's last block. No slot may be in progress.
+    /// The bank of the ledger's last block. No slot may be in progress.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let (slot, hash) = ledger.hash_all();
         let block = ledger.recent_blocks(1)[0];
@@ -48,7 +48,7 @@ impl EndedBank {
         }
     }
 
-    /// That of the block at whose end the ledger was cut, once its hash is known.
+    /// The bank of the block at whose end the ledger was cut, once its hash is known.
     pub(super) fn of_cut(ledger: &Ledger, manifest: &Manifest) -> Self {
         let block = *manifest.last();
         let newest_first = manifest.blockhashes.iter().rev().map(|(hash, price)| (hash, *price));

@@ -31,7 +31,7 @@ use crate::ledger::Ledger;
 use crate::snapshot::Manifest;
 use crate::status_cache::{LandedStatus, StatusEntry};
 
-/// By what a running node writes archives.
+/// The settings by which a running node writes archives.
 #[derive(Clone, Debug)]
 pub struct ArchiveConfig {
     /// The folder for them, which is made if it is not there. No other process may write there.
@@ -41,18 +41,18 @@ pub struct ArchiveConfig {
     pub incremental_interval_slots: u64,
     /// How many are kept.
     pub retention: Retention,
-    /// What the chain began with.
+    /// The genesis of the chain.
     pub genesis: GenesisConfig,
 }
 
 /// An archive that a running node has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenArchive {
-    /// Its file.
+    /// The path of the finished file.
     pub path: PathBuf,
-    /// What its name says.
+    /// The parts of its name.
     pub name: ArchiveName,
-    /// Its size, bytes.
+    /// Size of the packed file in bytes; 0 if the system does not tell.
     pub bytes: u64,
     /// The accounts that it holds.
     pub accounts: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Archiver {
     config: ArchiveConfig,
 }
 
-/// What is known of a cut once its block is final.
+/// The facts about a cut once its block is final.
 pub(crate) struct EndedCut<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) blocks: &'a Reader,
@@ -106,7 +106,7 @@ impl Archiver {
         Ok(WrittenArchive { path, name, bytes, accounts })
     }
 
-    /// What the archive says of the chain.
+    /// The facts that the archive states about the chain.
     fn facts(&self, cut: &EndedCut<'_>, landed: HashMap<u64, LandedStatus>) -> Result<ChainFacts, Fault> {
         let EndedCut { ledger, blocks, manifest, features, .. } = *cut;
         let seed = ledger.statuses().seed();
@@ -123,7 +123,7 @@ impl Archiver {
         })
     }
 
-    /// The folder.
+    /// The folder in which archives are written.
     pub(crate) fn folder(&self) -> &Path {
         &self.config.folder
     }
@@ -135,7 +135,7 @@ pub(crate) struct Part {
     spool: Spool,
     totals: Totals,
     accounts: u64,
-    /// Where and how signatures landed, by the key that the status cache has for each.
+    /// Slot and result of each signature, by the key that the status cache has for it.
     landed: HashMap<u64, LandedStatus>,
 }
 

@@ -20,9 +20,9 @@ pub enum StatusesError {
     /// A block is not a valid sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
-        /// The reason.
+        /// The rule that the entries violate, and where.
         source: EntryError,
     },
     /// A block is not stored, or the result of one of its transactions is not known.
@@ -31,7 +31,7 @@ pub enum StatusesError {
          here. A node that has joined a chain has them once it has followed 300 blocks"
     )]
     Unknown {
-        /// The block's slot.
+        /// The slot of the block.
         slot: u64,
     },
 }

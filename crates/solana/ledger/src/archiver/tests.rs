@@ -25,7 +25,7 @@ use crate::{Executor, Forks, GenesisConfig, Outcome, SlotHistory, StatusCacheCon
 
 const NODE: Pubkey = [1; 32];
 const VOTE: Pubkey = [20; 32];
-/// Where a new vote account has its commission.
+/// Offset of the commission in a new vote account.
 const COMMISSION_AT: usize = 4 + 128;
 const SLOTS_PER_EPOCH: u64 = 32;
 const SMALL: StatusCacheConfig = StatusCacheConfig { enabled: true, capacity_txns: 0 };
@@ -109,7 +109,7 @@ impl Rig {
         write_archive(&self.ledger, &facts, folder, |_| {})
     }
 
-    /// What an archive holds beside the accounts.
+    /// The contents of an archive besides the accounts.
     fn contents(&self) -> Contents {
         let folder = tempfile::tempdir().unwrap();
         read_state(&self.write(folder.path()).unwrap(), None, &mut ()).unwrap().contents
@@ -162,7 +162,7 @@ fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
     holding.0
 }
 
-/// What a ledger that starts from archives has for its last block.
+/// A ledger that starts from these archives.
 fn started(rig: &Rig, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
     let started = Ledger::from_archive(&rig.genesis, (full, incremental), Rig::config(), &mut |_, _| {});
     started.unwrap_or_else(|why| panic!("{why}")).ledger

@@ -15,10 +15,10 @@ use crate::vote_state::VoteState;
 
 /// Bytes from which a new account file begins.
 const FILE_SIZE: u64 = 1 << 30;
-/// Where the unused bytes of a delegation are in a stake account.
+/// The place of a delegation's unused bytes in a stake account.
 const RESERVED: std::ops::Range<usize> = 180..188;
 
-/// What a pass over all accounts finds.
+/// The result of a pass over all accounts.
 pub(super) struct Totals {
     pub(super) lamports: u64,
     pub(super) data_len: u64,

@@ -45,7 +45,7 @@ pub struct Executor {
 /// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// Its outcome.
+    /// The outcome that the transaction would have in this block.
     pub outcome: Outcome,
     /// The record of its effects, if it would land.
     pub record: Option<Box<Record>>,

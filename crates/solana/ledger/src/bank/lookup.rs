@@ -35,12 +35,12 @@ impl LoadedAddresses {
         &self.addresses
     }
 
-    /// The writable addresses.
+    /// The addresses that are loaded as writable, in the order of the lookups.
     pub fn writable(&self) -> &[Pubkey] {
         &self.addresses[..self.writable_count]
     }
 
-    /// The read-only addresses.
+    /// The addresses that are loaded as read-only, in the order of the lookups.
     pub fn readonly(&self) -> &[Pubkey] {
         &self.addresses[self.writable_count..]
     }

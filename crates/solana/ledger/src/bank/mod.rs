@@ -102,11 +102,11 @@ impl Outcome {
 pub struct BankCounts {
     /// Landed, failed ones included.
     pub committed: u64,
-    /// Landed and failed.
+    /// Landed with an error; they paid their fees.
     pub failed: u64,
     /// Votes among those landed.
     pub votes: u64,
-    /// Refused.
+    /// Refused: they changed nothing and paid nothing.
     pub not_committed: u64,
     /// Transactions that need an engine that this node lacks.
     pub unsupported: u64,
@@ -167,7 +167,7 @@ impl Bank {
         Self { ended: RwLock::new(true), ahead, ..self }
     }
 
-    /// The block's slot.
+    /// The slot of the block.
     pub fn slot(&self) -> u64 {
         self.slot
     }
@@ -264,7 +264,7 @@ impl Bank {
         }
     }
 
-    /// What a transaction of this block takes of the block's limits; nothing if it did not land.
+    /// The part of the block's limits that a transaction of this block takes; nothing if it did not land.
     pub fn landed_cost(&self, txn: &Txn<'_>, outcome: &Outcome) -> LandedCost {
         if !outcome.is_committed() {
             return LandedCost::default();

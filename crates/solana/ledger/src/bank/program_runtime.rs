@@ -30,7 +30,7 @@ pub trait AccountReader {
 /// A transaction to run.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeTransaction<'a> {
-    /// The parsed transaction.
+    /// The transaction, a view of its bytes.
     pub txn: &'a Txn<'a>,
     /// The addresses from its lookup tables.
     pub loaded: &'a LoadedAddresses,
@@ -78,7 +78,7 @@ pub enum RuntimeOutcome {
     Committed {
         /// Success, or the error; `writes` then contains only the payer and the nonce.
         result: Result<(), TransactionError>,
-        /// Compute units used.
+        /// Compute units that it used, which count for its cost.
         compute_units: u64,
         /// Bytes of account data loaded.
         loaded_bytes: u32,

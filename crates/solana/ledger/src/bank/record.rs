@@ -11,7 +11,7 @@ use hearth_wire::{Pubkey, Txn};
 /// The effects of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Log lines.
+    /// The log lines, as the cluster words them.
     pub logs: Vec<String>,
     /// Inner instructions: for each instruction that made some, its index and the calls.
     pub inner: Vec<(u8, Vec<InnerCall>)>,
@@ -19,9 +19,9 @@ pub struct Record {
     pub return_data: Option<(Pubkey, Vec<u8>)>,
     /// Lamports before and after, of each account: the static ones, then the loaded.
     pub balances: Vec<(u64, u64)>,
-    /// Token balances before.
+    /// Balances of its token accounts before it was executed.
     pub tokens_before: Vec<TokenAmount>,
-    /// Token balances after.
+    /// Balances of its token accounts after it was executed.
     pub tokens_after: Vec<TokenAmount>,
     /// Writable addresses from lookup tables.
     pub loaded_writable: Vec<Pubkey>,
@@ -29,14 +29,14 @@ pub struct Record {
     pub loaded_readonly: Vec<Pubkey>,
 }
 
-/// An inner instruction.
+/// An inner instruction: a call by a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerCall {
     /// Index of the called program among the transaction's accounts.
     pub program_id_index: u8,
     /// Indices of the accounts passed.
     pub accounts: Vec<u8>,
-    /// The instruction data.
+    /// The bytes passed to the program as its arguments.
     pub data: Vec<u8>,
     /// Depth of the call: 2 if called by a top-level instruction.
     pub stack_height: u8,
@@ -47,13 +47,13 @@ pub struct InnerCall {
 pub struct TokenAmount {
     /// Index of the account in the transaction.
     pub account_index: u8,
-    /// The token's mint.
+    /// Address of the token's mint.
     pub mint: Pubkey,
     /// The owner of the tokens.
     pub owner: Pubkey,
-    /// The token program.
+    /// The program that owns the account: SPL Token, or Token-2022.
     pub program_id: Pubkey,
-    /// The raw amount.
+    /// The amount in the token's smallest unit.
     pub amount: u64,
     /// Decimals of the mint.
     pub decimals: u8,

@@ -38,7 +38,7 @@ pub struct TransferRules {
 }
 
 impl TransferRules {
-    /// The cluster's rules.
+    /// The rules of the cluster, which every node uses.
     pub const CLUSTER: Self = Self {
         instruction_units: 150,
         account_base_bytes: 64,

@@ -32,7 +32,6 @@ pub(super) struct WorkingSet {
 }
 
 impl WorkingSet {
-    /// Removes all accounts.
     pub(super) fn clear(&mut self) {
         self.accounts.clear();
         self.places.clear();

@@ -13,7 +13,7 @@ pub enum StoreError {
     /// Another process has the store open.
     #[error("the block store in {} is in use by process {pid}; stop it, or choose another [ledger] path", dir.display())]
     InUse {
-        /// The store's directory.
+        /// The directory of the store, which holds the lock file.
         dir: PathBuf,
         /// Contents of the lock file, or `unknown`.
         pid: String,
@@ -21,7 +21,7 @@ pub enum StoreError {
     /// The store was written in another format.
     #[error("{} is of block store format {found}, this program reads {expected}; move the directory away to start with an empty one", file.display())]
     Version {
-        /// The segment file.
+        /// The path of the segment file.
         file: PathBuf,
         /// The version of the file.
         found: u32,
@@ -31,7 +31,7 @@ pub enum StoreError {
     /// The store holds blocks of another chain.
     #[error("{} holds blocks of another genesis; move the directory away, or choose another [ledger] path", file.display())]
     OtherChain {
-        /// The segment file.
+        /// The path of the segment file.
         file: PathBuf,
     },
     /// The limits contradict each other.
@@ -50,7 +50,7 @@ pub enum StoreError {
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// The system's error.
+        /// Why the file could not grow, as the system says it.
         source: io::Error,
     },
     /// The limit is reached, and the next start needs all blocks: none was dropped, and nothing was appended.
@@ -70,7 +70,7 @@ pub enum StoreError {
         doing: &'static str,
         /// The file on which it failed.
         file: PathBuf,
-        /// The system's error.
+        /// Why the operation failed, as the system says it.
         source: io::Error,
     },
     /// Data could not be synced. Data that was not durable before may be lost, so the store accepts no more.
@@ -79,11 +79,11 @@ pub enum StoreError {
     /// A set that no block can contain.
     #[error("slot {slot}, FEC set {fec_set_index}: {why}")]
     BadSet {
-        /// The set's slot.
+        /// The slot of the set's block.
         slot: u64,
-        /// The set's index.
+        /// Index of the set's first data shred in the block.
         fec_set_index: u32,
-        /// The reason.
+        /// The rule that the set violates.
         why: &'static str,
     },
     /// The bytes on disk are not those that were written.
@@ -105,7 +105,7 @@ impl StoreError {
 /// A damaged range of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The segment file.
+    /// The path of the segment file.
     pub file: PathBuf,
     /// Offset of the first wrong record, bytes.
     pub offset: u64,
@@ -126,11 +126,11 @@ pub enum Finding {
     MissingSegment,
     /// Sets of a slot are missing although its closing record exists.
     MissingSets {
-        /// The slot.
+        /// The slot that lacks sets.
         slot: u64,
-        /// Sets found.
+        /// Number of its sets that are in the log.
         found: u32,
-        /// Sets written.
+        /// Number of sets according to its closing record.
         written: u32,
     },
 }

@@ -54,7 +54,7 @@ impl Index {
         }
     }
 
-    /// Removes one slot.
+    /// Removes one slot, if it is there.
     pub fn remove(&mut self, slot: u64) {
         if let Some(entry) = self.slots.remove(&slot)
             && let Some(began) = self.began.get_mut(&entry.first.segment())

@@ -32,7 +32,7 @@ pub struct Recovery {
     pub bytes_scanned: u64,
     /// Bytes truncated from the end of the log.
     pub bytes_dropped: u64,
-    /// Where the torn tail began, and how it was recognized.
+    /// The start of the torn tail, and how it was recognized.
     pub torn: Option<Damage>,
     /// Ranges in the scanned part that fail verification although good records follow.
     pub damage: Vec<Damage>,

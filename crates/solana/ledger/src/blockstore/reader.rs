@@ -26,15 +26,15 @@ pub struct Reader {
 /// The index entry of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotInfo {
-    /// The slot.
+    /// The slot of the block.
     pub slot: u64,
-    /// The parent's slot.
+    /// The slot of the parent block; 0 for the first block.
     pub parent_slot: u64,
     /// FEC sets in the log.
     pub set_count: u32,
     /// Whether all its sets are stored.
     pub whole: bool,
-    /// Where it begins in the log: a different number once the slot was voided and rewritten.
+    /// Position in the log where it begins: another number once the slot was voided and rewritten.
     pub place: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Block {
     pub block_id: [u8; 32],
     /// The sets' data in order; up to the first missing set if the block is not whole.
     pub data: Vec<u8>,
-    /// Where each batch of entries ends in the data, as its shreds say. `None` if a record of the block does not say.
+    /// Offset at which each batch of entries ends in the data, by its shreds. `None` if a record of the block lacks it.
     pub batch_ends: Option<Vec<u32>>,
 }
 

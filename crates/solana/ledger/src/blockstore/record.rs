@@ -20,7 +20,7 @@ pub(super) const HEADER_SIZE: usize = 16;
 pub(super) const SET_BODY_SIZE: usize = 160;
 /// Maximum data bytes of one FEC set; a set of 32 shreds carries 30,816.
 pub const SET_DATA_SIZE_MAX: usize = 61_440;
-/// The longest record.
+/// Size of the longest record: a set with the most data.
 pub(super) const RECORD_SIZE_MAX: usize = HEADER_SIZE + SET_BODY_SIZE + SET_DATA_SIZE_MAX;
 /// Size of the record at the head of a segment.
 pub(super) const SEGMENT_HEAD_SIZE: usize = HEADER_SIZE + 48;
@@ -47,7 +47,7 @@ const _: () = assert!(
 /// One FEC set of a block, as it is appended and read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FecSetRecord<'a> {
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the block's parent, below `slot` (both are 0 for the first block).
     pub parent_slot: u64,

@@ -3,7 +3,7 @@
 //! memory  a static table
 //! source  the counters of the tiles and of the RPC; a test beside each keeps them in agreement
 
-/// What a drop implies for the transaction.
+/// The consequence of a drop for the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropKind {
     /// It will not land in this form.

@@ -18,7 +18,7 @@ pub const ARCHIVE_NAME: &str = "genesis.tar.bz2";
 /// Unpacked bytes around the genesis that are read: headers, and the first blocks that Agave adds to it.
 const AROUND_MAX: u64 = 64 << 20;
 
-/// Packs a genesis.
+/// Packs the bytes of a genesis as `genesis.bin` in a tar archive compressed with bzip2.
 pub fn pack(genesis: &[u8]) -> io::Result<Vec<u8>> {
     let packer = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
     let mut archive = tar::Builder::new(packer);

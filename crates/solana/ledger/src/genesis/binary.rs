@@ -36,7 +36,7 @@ use crate::rent::MAX_DATA_BYTES;
 /// The value of a field that is no longer read.
 const UNUSED: u64 = 1024;
 
-/// What follows the accounts, in the file's order.
+/// The fields after the accounts, in the file's order.
 #[derive(Serialize, Deserialize)]
 struct Settings {
     ticks_per_slot: u64,

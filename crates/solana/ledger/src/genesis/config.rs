@@ -67,7 +67,7 @@ pub struct GenesisConfig {
     pub warmup_epochs: bool,
     /// How prices follow the signatures of the slots before. The prices appear in the recent blockhashes and in nonces.
     pub fee_rate_governor: FeeRateGovernor,
-    /// What decides an account's minimum balance.
+    /// The rate that decides an account's minimum balance.
     pub rent: Rent,
     /// How many lamports an epoch adds, for validators and stakes.
     pub inflation: Inflation,
@@ -187,7 +187,7 @@ pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the balances.
+/// Checks that each account holds its minimum balance, and that all lamports can be counted.
 fn lamports(config: &GenesisConfig) -> Result<(), String> {
     let least = minimum_balance(0);
     let amounts = [

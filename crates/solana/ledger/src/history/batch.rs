@@ -84,12 +84,12 @@ impl BatchWriter {
     }
 }
 
-/// A parsed batch.
+/// The parsed header of a batch, and its entries, which are parsed one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
-    /// The microblock's id.
+    /// The id of the microblock: greater for a later one of the block.
     pub microblock: u64,
     /// Number of its transactions.
     pub count: u16,
@@ -157,7 +157,7 @@ impl<'a> Entry<'a> {
         self.hashes.iter().map(|hash| u64::from_le_bytes(*hash))
     }
 
-    /// The decoded metadata.
+    /// Decodes the metadata; `None` if the bytes are malformed.
     pub fn meta(&self) -> Option<TransactionMeta> {
         TransactionMeta::decode(*self.signature, self.hashes.len(), self.meta)
     }

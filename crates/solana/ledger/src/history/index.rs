@@ -57,7 +57,7 @@ pub(super) type Run = Arc<Vec<HashEntry>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     pub segment: u32,
-    /// Ascending by slot.
+    /// The closed blocks, ascending by slot.
     pub slots: Vec<SlotEntry>,
     pub txns: Vec<TxnEntry>,
     /// Runs; the ordinals in each follow those of the previous one.
@@ -88,7 +88,7 @@ impl Index {
         last_of(&self.addresses, hash, below, count)
     }
 
-    /// Where the next block is appended.
+    /// The numbers that the entries of the next block get.
     pub fn ends(&self) -> Ends {
         Ends {
             segment: self.segment,
@@ -99,7 +99,7 @@ impl Index {
     }
 }
 
-/// Where the next block of an index is appended.
+/// The numbers that the entries of an index's next block get.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     segment: u32,

@@ -22,7 +22,7 @@ use crate::error::{PackedStatus, TransactionError};
 /// Metadata that is stored only with extended metadata enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
-    /// Log lines.
+    /// The lines that the transaction logged, in order.
     pub logs: Vec<String>,
     /// Inner instructions: for each instruction that made some, its index and the calls.
     pub inner: Vec<(u8, Vec<InnerCall>)>,
@@ -30,10 +30,10 @@ pub struct Details {
     pub return_data: Option<(Pubkey, Vec<u8>)>,
 }
 
-/// Borrowed [`Details`].
+/// The same as [`Details`], borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct DetailsParts<'a> {
-    /// Log lines.
+    /// The lines that the transaction logged, in order.
     pub logs: &'a [String],
     /// Inner instructions: for each instruction that made some, its index and the calls.
     pub inner: &'a [(u8, Vec<InnerCall>)],
@@ -44,21 +44,21 @@ pub struct DetailsParts<'a> {
 /// The stored metadata of a transaction that landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionMeta {
-    /// Its first signature.
+    /// The first signature, which identifies the transaction.
     pub signature: Signature,
     /// Success, or why it failed.
     pub result: Result<(), TransactionError>,
     /// The fee in lamports.
     pub fee: u64,
-    /// Compute units used.
+    /// Compute units that its execution used.
     pub compute_units: u64,
     /// The transaction's cost in its block, in compute units.
     pub cost_units: u64,
     /// Lamports before and after, of each account: the static ones, then the loaded.
     pub balances: Vec<(u64, u64)>,
-    /// Token balances before.
+    /// Balances of its token accounts before it was executed.
     pub pre_token_balances: Vec<TokenAmount>,
-    /// Token balances after.
+    /// Balances of its token accounts after it was executed.
     pub post_token_balances: Vec<TokenAmount>,
     /// Writable accounts from lookup tables.
     pub loaded_writable: Vec<Pubkey>,
@@ -81,21 +81,21 @@ pub struct MetaParts<'a> {
     pub result: Result<(), TransactionError>,
     /// The fee in lamports.
     pub fee: u64,
-    /// Compute units used.
+    /// Compute units that its execution used.
     pub compute_units: u64,
     /// Cost in the block, in compute units.
     pub cost_units: u64,
     /// Lamports before and after, of the static and then of the loaded accounts.
     pub balances: &'a [(u64, u64)],
-    /// Token balances before.
+    /// Balances of its token accounts before it was executed.
     pub pre_token_balances: &'a [TokenAmount],
-    /// Token balances after.
+    /// Balances of its token accounts after it was executed.
     pub post_token_balances: &'a [TokenAmount],
     /// Writable accounts from lookup tables.
     pub loaded_writable: &'a [Pubkey],
     /// Read-only accounts from lookup tables.
     pub loaded_readonly: &'a [Pubkey],
-    /// The memos, joined.
+    /// The memos joined, in the format of `getSignaturesForAddress`; `None` if there are none.
     pub memo: Option<&'a str>,
     /// Logs and inner calls, where they are stored.
     pub details: Option<DetailsParts<'a>>,
@@ -104,7 +104,7 @@ pub struct MetaParts<'a> {
 /// The stored metadata of a block, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
-    /// Its slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent: u64,

@@ -111,7 +111,7 @@ pub enum HistoryError {
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// The system's error.
+        /// Why the file could not grow, as the system says it.
         source: io::Error,
     },
     /// Another failure of the file system.
@@ -121,13 +121,13 @@ pub enum HistoryError {
         doing: &'static str,
         /// The file on which it failed.
         file: PathBuf,
-        /// The system's error.
+        /// Why the operation failed, as the system says it.
         source: io::Error,
     },
     /// The log belongs to another chain.
     #[error("{} is the history of another genesis; move the folder away to begin a new one", file.display())]
     OtherChain {
-        /// The segment's file.
+        /// The path of the segment's file.
         file: PathBuf,
     },
     /// The log was written in another format.
@@ -137,7 +137,7 @@ pub enum HistoryError {
         record::VERSION
     )]
     Version {
-        /// The segment's file.
+        /// The path of the segment's file.
         file: PathBuf,
         /// The version of the file.
         found: u32,
@@ -145,7 +145,7 @@ pub enum HistoryError {
     /// The bytes on disk are not those that were written.
     #[error("{} at byte {offset}: {what}", file.display())]
     Corrupt {
-        /// The damaged file.
+        /// The path of the damaged file: a segment's or a table's.
         file: PathBuf,
         /// Offset of the damage.
         offset: u64,

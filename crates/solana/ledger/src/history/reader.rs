@@ -40,7 +40,7 @@ pub struct LocatedTransaction {
     pub place: TransactionPosition,
     /// Its block's time in Unix seconds.
     pub block_time: i64,
-    /// The stored metadata.
+    /// The stored metadata, decoded; see [`TransactionMeta`].
     pub meta: TransactionMeta,
 }
 
@@ -51,11 +51,11 @@ pub struct AddressEntry {
     pub place: TransactionPosition,
     /// Its block's time in Unix seconds.
     pub block_time: i64,
-    /// Its first signature.
+    /// The first signature, which identifies the transaction.
     pub signature: Signature,
     /// The error, if it failed.
     pub err: Option<TransactionError>,
-    /// Its memos.
+    /// Its memos in the format of `getSignaturesForAddress`; `None` if there are none.
     pub memo: Option<String>,
 }
 

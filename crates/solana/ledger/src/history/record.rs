@@ -15,7 +15,7 @@ use hearth_wal::{Fault, Framing, crc};
 pub(super) const VERSION: u32 = 1;
 /// Bytes before a record's body.
 pub(super) const HEADER_SIZE: usize = 16;
-/// The longest record.
+/// Size of the longest record that is accepted.
 pub(super) const RECORD_SIZE_MAX: usize = 64 << 20;
 
 /// The magic bytes at the start of every record.

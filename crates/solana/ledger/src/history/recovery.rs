@@ -45,7 +45,7 @@ impl fmt::Display for Damage {
 pub struct HistoryCheck {
     /// Number of segments of the log.
     pub segments: u64,
-    /// Number of tables.
+    /// Number of tables, each the index of a full segment.
     pub tables: u64,
     /// Total bytes of both.
     pub bytes: u64,

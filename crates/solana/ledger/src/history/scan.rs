@@ -31,7 +31,7 @@ impl<'f> Walk<'f> {
         Self(hearth_wal::Walk::new(file, Frame { segment }, at, end))
     }
 
-    /// The next step.
+    /// Takes the next step of the walk.
     pub fn step(&mut self) -> io::Result<Step<'_>> {
         Ok(match self.0.step()? {
             hearth_wal::Step::Record { bytes, at, end } => {

@@ -46,7 +46,7 @@ impl Part {
         self.with_index(|index| index.segment).unwrap_or_else(|table| table.segment)
     }
 
-    /// Its first block.
+    /// The slot of its first closed block; `None` if there is none.
     pub fn first_slot(&self) -> Option<u64> {
         self.with_index(|index| index.slots.first().map(|slot| slot.slot))
             .unwrap_or_else(|table| Some(table.first_slot))

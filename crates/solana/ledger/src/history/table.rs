@@ -87,7 +87,7 @@ struct Section {
     count: u64,
 }
 
-/// An open table.
+/// An open table: the index of a full segment on disk.
 #[derive(Debug)]
 pub(super) struct Table {
     pub segment: u32,
@@ -96,7 +96,7 @@ pub(super) struct Table {
     pub last_slot: u64,
     /// End of the segment's last closing record.
     pub closed_to: u64,
-    /// See [`Index::unclosed_from`].
+    /// The same as [`Index::unclosed_from`].
     pub unclosed_from: (u32, u32),
     /// Bytes of the table and of the segment's log.
     pub disk_bytes: u64,

@@ -101,7 +101,7 @@ impl History {
         self.last_slot
     }
 
-    /// Bytes on disk.
+    /// Bytes on disk of all segments and tables.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.disk_bytes.load(SeqCst)
     }

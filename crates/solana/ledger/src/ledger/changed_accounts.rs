@@ -13,7 +13,7 @@ use crate::lattice::account_hash;
 /// A page of a block's changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotChanges {
-    /// The block's slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent: u64,
@@ -28,11 +28,11 @@ pub struct SlotChanges {
 /// The state of a changed account at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedAccount {
-    /// Its address.
+    /// Address of the account.
     pub key: Pubkey,
     /// The balance; zero if the account was deleted.
     pub lamports: u64,
-    /// The owner program.
+    /// The program that owns the account.
     pub owner: Pubkey,
     /// Whether it is a program.
     pub executable: bool,

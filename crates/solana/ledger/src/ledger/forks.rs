@@ -55,7 +55,7 @@ impl Default for Forks {
     }
 }
 
-/// What is currently kept for rewinds.
+/// The blocks that are currently kept for rewinds, and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptForks {
     /// The oldest possible rewind target: the root, or a later slot if too much had to be kept.
@@ -64,7 +64,7 @@ pub struct KeptForks {
     pub blocks: usize,
     /// Their size in bytes, without the newest until it is hashed.
     pub bytes: usize,
-    /// Maximum bytes.
+    /// Limit of `bytes`, as it is configured.
     pub bytes_max: usize,
 }
 
@@ -77,7 +77,7 @@ pub enum RewindError {
     /// The current fork has no such block.
     #[error("the line that ends at slot {head} has no block of slot {slot}")]
     NotOnLine {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
         /// The slot of the last block.
         head: u64,
@@ -85,9 +85,9 @@ pub enum RewindError {
     /// The block is below the root.
     #[error("slot {slot} is below the root, slot {root}")]
     BelowRoot {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
-        /// The root.
+        /// The slot of the root, which is final.
         root: u64,
     },
     /// The data for it was discarded, because it exceeded the limit.
@@ -96,7 +96,7 @@ pub enum RewindError {
          again, so that it executes the blocks from its snapshot on"
     )]
     Forgotten {
-        /// The rewind target.
+        /// The slot of the block to rewind to.
         slot: u64,
         /// The oldest possible target.
         oldest: u64,
@@ -106,7 +106,7 @@ pub enum RewindError {
 /// An ended and hashed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrozenBlock {
-    /// Its slot.
+    /// The slot of the block.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent: u64,
@@ -254,7 +254,7 @@ impl Ledger {
         self.shared.keeps_forks
     }
 
-    /// What is kept for rewinds; `None` if forks are not kept. If `bytes` approaches `bytes_max`, consensus has rooted
+    /// The data kept for rewinds; `None` if forks are not kept. If `bytes` approaches `bytes_max`, consensus has rooted
     /// nothing for long, and a leader should produce blocks of votes only.
     pub fn kept_forks(&self) -> Option<KeptForks> {
         let chain = self.chain();

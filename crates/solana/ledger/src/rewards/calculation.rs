@@ -16,9 +16,9 @@ use crate::vote_state::VoteState;
 
 /// The state when an epoch begins, and what is divided.
 pub(crate) struct EpochBoundary<'a> {
-    /// The accounts.
+    /// The account store as the parent block left it.
     pub(crate) accounts: &'a Accounts,
-    /// The stake accounts.
+    /// Every stake account that delegates, by address.
     pub(crate) stakes: &'a [StakeAccount],
     /// The stake history, up to the rewarded epoch.
     pub(crate) history: &'a StakeHistory,
@@ -27,9 +27,9 @@ pub(crate) struct EpochBoundary<'a> {
     /// Stakes with earlier commissions, those that count first: as of the start of the epoch before the rewarded one,
     /// and of the rewarded one.
     pub(crate) earlier: [Option<&'a EpochStakes>; 2],
-    /// The rules.
+    /// The features that affect rewards, and the rent rate.
     pub(crate) features: &'a RewardFeatures,
-    /// Lamports to divide.
+    /// The lamports of the rewarded epoch, which are divided by points.
     pub(crate) lamports: u64,
     /// The vote accounts as they were when the epoch began; `None` if the accounts have them so.
     pub(crate) votes: Option<&'a BTreeMap<Pubkey, VoteState>>,
@@ -42,7 +42,7 @@ pub(crate) struct RewardCalculation {
     pub(crate) points: u128,
     /// The lamports that were divided; 0 if there are no points.
     pub(crate) lamports: u64,
-    /// What becomes of each stake that changes, by address.
+    /// The reward of each stake that changes, by address.
     pub(crate) stakes: Vec<StakeReward>,
     /// The commissions by recipient.
     pub(crate) commissions: BTreeMap<Pubkey, Commission>,
@@ -51,7 +51,7 @@ pub(crate) struct RewardCalculation {
 /// The reward of a stake, which may be zero lamports: then only its credits advance, or its delegation is reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct StakeReward {
-    /// The stake account.
+    /// Address of the stake account.
     pub(crate) key: Pubkey,
     /// The lamports that it gets.
     pub(crate) lamports: u64,
@@ -66,7 +66,7 @@ pub(crate) struct StakeReward {
 /// The commission for a recipient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Commission {
-    /// Lamports to pay.
+    /// Lamports that the recipient gets.
     pub(crate) lamports: u64,
     /// Lamports that cannot be paid.
     pub(crate) burned: u64,
@@ -107,7 +107,7 @@ struct Votes {
 }
 
 impl EpochBoundary<'_> {
-    /// Divides the lamports.
+    /// Divides the lamports by the points that each stake has earned.
     pub(crate) fn calculate(&self) -> RewardCalculation {
         let (votes, earned) = self.earned();
         // As those of one stake, these may be anything in another node's archive.
@@ -128,7 +128,7 @@ impl EpochBoundary<'_> {
         }
     }
 
-    /// What each stake has earned, with the place of its vote account.
+    /// The points that each stake has earned, with the place of its vote account.
     fn earned(&self) -> (Votes, Vec<(usize, EarnedPoints)>) {
         let mut votes = Votes::default();
         let earn = |stake: &StakeAccount| {
@@ -231,7 +231,7 @@ impl EpochBoundary<'_> {
         }
     }
 
-    /// What becomes of a stake whose vote account does not exist: it may have to be reduced.
+    /// The change of a stake whose vote account does not exist: it may have to be reduced.
     fn without_vote(&self, stake: &StakeAccount) -> Option<(StakeReward, Pubkey, Commission)> {
         let delegation = &stake.delegation;
         self.must_adjust(stake).then(|| {

@@ -19,7 +19,7 @@ const NS_PER_SECOND: f64 = 1_000_000_000.0;
 /// The inflation of a chain at some point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct InflationPoint {
-    /// The yearly rates.
+    /// The yearly rates, and how they fall.
     pub(crate) inflation: Inflation,
     /// The slot in which the feature was activated that switched inflation on; 0 for that of the genesis.
     pub(crate) start_slot: u64,
@@ -56,16 +56,16 @@ impl NamedAtGenesis {
 pub(crate) struct InflationFeatures {
     /// `pico_inflation`: a hundredth of a percent a year.
     pub(crate) pico: Option<u64>,
-    /// `full_inflation::devnet_and_testnet`.
+    /// `full_inflation::devnet_and_testnet`: the full rates on test clusters.
     pub(crate) full_on_testnets: Option<u64>,
     /// `full_inflation::mainnet::certusone::enable`, which counts only with the next one.
     pub(crate) full_enable: Option<u64>,
-    /// `full_inflation::mainnet::certusone::vote`.
+    /// `full_inflation::mainnet::certusone::vote`, which counts only with the previous one.
     pub(crate) full_vote: Option<u64>,
 }
 
 impl InflationFeatures {
-    /// Those of a block.
+    /// The features of a block.
     pub(crate) fn of(features: &ActiveFeatures) -> Self {
         let since = |id: [u8; 32]| features.since(&id);
         Self {

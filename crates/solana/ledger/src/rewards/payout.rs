@@ -17,10 +17,10 @@ use crate::accounts::Accounts;
 use crate::block::{Reward, RewardKind};
 use crate::stakes::{self, Delegation, StakeHistory};
 
-/// What was paid.
+/// The result of paying commissions or a block's stakes.
 #[derive(Debug, Default)]
 pub(crate) struct Payout {
-    /// The payments.
+    /// The payments in the order in which they were made.
     pub(crate) rewards: Vec<Reward>,
     /// Lamports that are done with: paid, or not payable.
     pub(crate) distributed: u64,
@@ -70,18 +70,18 @@ pub(crate) fn pay_commissions(
 
 /// A block that pays stakes.
 pub(crate) struct PayoutBlock<'a> {
-    /// The accounts.
+    /// The account store, in which the payments are made.
     pub(crate) accounts: &'a Accounts,
-    /// The stake history.
+    /// The stake history, from which active stake is computed.
     pub(crate) history: &'a StakeHistory,
     /// The block's epoch, which follows the rewarded one.
     pub(crate) epoch: u64,
-    /// The rules.
+    /// The features that affect rewards, and the rent rate.
     pub(crate) features: &'a RewardFeatures,
 }
 
 impl PayoutBlock<'_> {
-    /// Pays these stakes.
+    /// Pays these stakes; the result has no entries for payments of zero lamports.
     pub(crate) fn pay(&self, part: &[StakeReward]) -> Payout {
         let mut paid = Payout::default();
         for reward in part {

@@ -13,7 +13,7 @@ const WHOLE_BPS: u16 = 10_000;
 /// Credits that are none: they would mark the epoch of a migration that this chain does not make.
 const MIGRATION: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
 
-/// What a stake has earned since it was last rewarded.
+/// The points that a stake has earned since it was last rewarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EarnedPoints {
     /// Its points: lamports times credits.

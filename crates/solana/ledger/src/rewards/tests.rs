@@ -24,7 +24,7 @@ use crate::{Executor, StatusCacheConfig};
 
 const RICH: u64 = 1_000 * LAMPORTS_PER_SOL;
 const SLOTS: u64 = 32;
-/// Where the data of a vote account of version 4 has these fields, with no votes, no root and one voter.
+/// Offsets of fields in the data of a vote account of version 4, with no votes, no root and one voter.
 const COLLECTOR_AT: usize = 4 + 64;
 const COMMISSION_AT: usize = 4 + 128;
 const CREDITS_AT: usize = 4 + 128 + 12 + 49 + 8 + 1 + 8 + 40;

@@ -13,7 +13,7 @@ pub enum SnapshotError {
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// The system's error.
+        /// Why the file could not grow, as the system says it.
         source: io::Error,
     },
     /// Another failure of the file system.
@@ -23,13 +23,13 @@ pub enum SnapshotError {
         doing: &'static str,
         /// The file on which it failed.
         file: PathBuf,
-        /// The system's error.
+        /// Why the operation failed, as the system says it.
         source: io::Error,
     },
     /// The file was written in another format.
     #[error("{} is of snapshot format {found}, this program reads {expected}", file.display())]
     Version {
-        /// The snapshot file.
+        /// The path of the snapshot.
         file: PathBuf,
         /// The version of the file.
         found: u32,
@@ -39,13 +39,13 @@ pub enum SnapshotError {
     /// The file belongs to another chain.
     #[error("{} is a snapshot of another chain", file.display())]
     OtherChain {
-        /// The snapshot file.
+        /// The path of the snapshot.
         file: PathBuf,
     },
     /// The file is not as it was written.
     #[error("{} is damaged at byte {offset}: {fault}", file.display())]
     Damaged {
-        /// The snapshot file.
+        /// The path of the snapshot.
         file: PathBuf,
         /// Offset of the first wrong chunk, bytes.
         offset: u64,
@@ -55,7 +55,7 @@ pub enum SnapshotError {
     /// The snapshot's block cannot be read back.
     #[error("the snapshot of slot {slot} lacks its block's id: {source}")]
     Block {
-        /// The snapshot's slot.
+        /// The slot at whose end the state was captured.
         slot: u64,
         /// The block store's error.
         source: Box<crate::blockstore::StoreError>,
@@ -63,13 +63,13 @@ pub enum SnapshotError {
     /// The snapshot's block is on an abandoned fork.
     #[error("the block of slot {slot} is on a fork that was left")]
     Undone {
-        /// The snapshot's slot.
+        /// The slot at whose end the state was captured.
         slot: u64,
     },
     /// The node is stopping: the snapshot is not finished.
     #[error("{} was not finished: the node stops", file.display())]
     Stopped {
-        /// The unfinished file.
+        /// The path under which it was being written.
         file: PathBuf,
     },
 }
@@ -113,11 +113,11 @@ pub enum Fault {
     Sums {
         /// Accounts in the file.
         found_accounts: u64,
-        /// Their lamports.
+        /// Sum of these accounts' lamports.
         found_lamports: u128,
         /// Accounts according to the last chunk.
         accounts: u64,
-        /// Their lamports.
+        /// Lamports according to the last chunk.
         lamports: u128,
     },
 }

@@ -23,7 +23,7 @@ pub struct Folder(PathBuf);
 pub struct SnapshotFile {
     /// The slot at whose end the state was captured.
     pub slot: u64,
-    /// The file's path.
+    /// The path, whose file name is the slot in twelve digits.
     pub path: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Folder {
         dir.is_dir().then(|| Self(dir.to_path_buf()))
     }
 
-    /// The folder's path.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Claims,
     /// Results: key, slot, status (8 bytes each), height from which each expires (4).
     Statuses,
-    /// Accounts (account.rs).
+    /// Accounts, each as account.rs encodes it.
     Accounts,
     /// Last but one, once: everything else, as JSON.
     Manifest,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// A chunk's header.
+/// The decoded header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChunkHead {
     pub kind: Kind,

@@ -26,11 +26,11 @@ use crate::status_cache::{ClaimEntry, StatusCache, StatusCacheConfig, StatusEntr
 /// The state in a snapshot.
 #[derive(Debug)]
 pub struct LoadedSnapshot {
-    /// The account store.
+    /// All accounts, in a store of their own.
     pub accounts: Accounts,
-    /// The status cache.
+    /// The landed messages and the results that had not expired.
     pub statuses: StatusCache,
-    /// The remaining state.
+    /// The state besides accounts and statuses.
     pub manifest: Manifest,
     /// Counts of the contents.
     pub summary: Summary,
@@ -39,15 +39,15 @@ pub struct LoadedSnapshot {
 /// Counts of a valid snapshot's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The snapshot's slot.
+    /// The slot at whose end the state was captured.
     pub slot: u64,
-    /// Number of accounts.
+    /// Number of accounts in the file.
     pub accounts: u64,
-    /// Their lamports.
+    /// Sum of the accounts' lamports.
     pub lamports: u128,
     /// Messages that may not land again.
     pub claims: u64,
-    /// Transaction results.
+    /// Results of transactions that can be queried.
     pub statuses: u64,
     /// File size in bytes.
     pub bytes: u64,

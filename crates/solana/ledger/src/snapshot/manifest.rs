@@ -35,7 +35,7 @@ pub struct Manifest {
     pub(crate) hashes: Hashes,
     /// Stakes by epoch, and rewards in distribution.
     pub(crate) epochs: KeptEpochs,
-    /// Performance samples.
+    /// Samples of the chain's speed, one per minute.
     pub(crate) samples: Samples,
     /// The slots of the chain's hard forks, and how many each stands for. `None` in snapshots of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

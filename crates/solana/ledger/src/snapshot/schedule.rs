@@ -47,11 +47,11 @@ pub(crate) struct Cut {
     pub(crate) features: Arc<ActiveFeatures>,
     /// The era that the block ended.
     pub(crate) era: u32,
-    /// What it was made for.
+    /// The files that it was made for.
     pub(crate) due: DueSnapshots,
 }
 
-/// What is due at the end of a slot.
+/// The files that are due at the end of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueSnapshots {
     /// A snapshot of our own format.
@@ -63,7 +63,7 @@ pub(crate) struct DueSnapshots {
 /// The kind of an archive that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueArchive {
-    /// A full one.
+    /// A full one, which holds all accounts.
     Full,
     /// An incremental one on this full one.
     Incremental(Base),
@@ -82,7 +82,7 @@ impl DueArchive {
 /// A full archive that was written since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// Its slot.
+    /// The slot at whose end its state was captured.
     pub(crate) slot: u64,
     /// The era that its block ended.
     pub(crate) era: u32,
@@ -90,9 +90,9 @@ pub(crate) struct Base {
 
 /// A job for the snapshot thread.
 pub(crate) enum Job {
-    /// Write this cut.
+    /// Writes what is due at this cut.
     Cut(Box<Cut>),
-    /// Stop the thread.
+    /// Ends the thread, which reads no later job.
     Stop,
 }
 
@@ -132,7 +132,7 @@ struct Archives {
 }
 
 impl Archives {
-    /// What is due at the end of `slot`, if it is no turn of a full one.
+    /// The files that are due at the end of `slot`, if it is no turn of a full archive.
     fn due(&self, slot: u64, parent: u64) -> DueSnapshots {
         if !is_turn(self.interval_slots, slot, parent) {
             return DueSnapshots::default();
@@ -220,7 +220,7 @@ impl Snapshots {
         self.archives.as_ref().map_or((0, 0), counts)
     }
 
-    /// What is due at the end of `slot`, whose block follows that of `parent`.
+    /// The files that are due at the end of `slot`, whose block follows that of `parent`.
     pub(crate) fn due(&self, slot: u64, parent: u64) -> DueSnapshots {
         if self.stopping.load(Relaxed) {
             return DueSnapshots::default();

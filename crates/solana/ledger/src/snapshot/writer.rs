@@ -112,7 +112,7 @@ impl Writer {
         if self.claims.len() >= CHUNK_SIZE { self.flush(Kind::Claims) } else { Ok(()) }
     }
 
-    /// Adds a result.
+    /// Adds the result of a landed transaction.
     pub fn status(&mut self, entry: &StatusEntry) -> Result<(), SnapshotError> {
         self.statuses.extend_from_slice(&entry.to_bytes());
         if self.statuses.len() >= CHUNK_SIZE { self.flush(Kind::Statuses) } else { Ok(()) }

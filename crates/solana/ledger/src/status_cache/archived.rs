@@ -49,7 +49,7 @@ impl ArchivedStatuses {
         self.dead_from = self.dead_from.max(dead_from);
     }
 
-    /// What became of the transaction with this message hash or signature.
+    /// The result of the transaction with this message hash or signature.
     fn find(&self, bytes: &[u8], now: u64) -> Option<LandedStatus> {
         let find = |(at, table): (&usize, &HashMap<[u8; KEY_SIZE], Entry>)| {
             let key: &[u8; KEY_SIZE] = bytes.get(*at..)?.first_chunk()?;
@@ -80,7 +80,7 @@ impl StatusCache {
         self.has_archived() && self.find_archived(&message_hash(txn.message()), now).is_some()
     }
 
-    /// What the archive says of the transaction with this first signature.
+    /// The archive's result of the transaction with this first signature.
     pub(super) fn archived_status(&self, signature: &Signature, now: u64) -> Option<LandedStatus> {
         if self.has_archived() { self.find_archived(signature, now) } else { None }
     }

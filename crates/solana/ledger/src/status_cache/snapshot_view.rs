@@ -17,7 +17,7 @@ use super::{Bucket, LandedStatus, MessageBucket, SHARDS, Shard, SignatureBucket,
 use crate::error::PackedStatus;
 use crate::seed::Seed;
 
-/// A landed message.
+/// A landed message, which may not land again before its blockhash expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimEntry {
     key: u128,

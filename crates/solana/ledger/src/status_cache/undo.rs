@@ -25,7 +25,6 @@ impl LandedKeys {
         self.signatures.push(signature.0);
     }
 
-    /// Releases spare capacity.
     pub(crate) fn shrink(&mut self) {
         self.messages.shrink_to_fit();
         self.signatures.shrink_to_fit();

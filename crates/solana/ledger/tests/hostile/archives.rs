@@ -45,7 +45,7 @@ fn archives_that_agave_wrote_are_whole() {
     }
 }
 
-/// The committed inputs.
+/// The inputs of the fuzzer's corpus in the repository, each with its path.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/archive");
     let input = |path: PathBuf| (path.display().to_string(), fs::read(&path).expect("readable"));

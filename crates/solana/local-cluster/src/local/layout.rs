@@ -14,9 +14,9 @@ const FLOATING: [&str; 2] = ["replay", "exec"];
 /// The keys of a node's `[layout]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// `layout.affinity`
+    /// Value of `layout.affinity`: the core of each tile, in the configuration's notation.
     pub affinity: String,
-    /// `layout.exec_tile_count`
+    /// Value of `layout.exec_tile_count`, at least 1.
     pub exec_tiles: usize,
 }
 

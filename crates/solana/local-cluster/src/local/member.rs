@@ -30,7 +30,7 @@ const BLOCKS_BYTES: i64 = 2_000_000_000;
 /// Size limit of a node's history in bytes.
 const HISTORY_BYTES: i64 = 500_000_000;
 
-/// A node's role.
+/// A node's part in the cluster, fixed when the cluster is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -58,7 +58,7 @@ impl Role {
 pub struct Member {
     /// Its name, `node-1` and so on.
     pub name: String,
-    /// Its role.
+    /// Its role: the first node is the leader, and the validators come next.
     pub role: Role,
     /// Its region's name in the map.
     pub region: String,
@@ -75,17 +75,17 @@ impl Member {
     }
 }
 
-/// The requested cluster.
+/// The cluster that the options request, with valid values.
 pub struct Plan<'a> {
     /// The cluster's name, also used for its folder and its nodes' workspaces.
     pub name: &'a str,
-    /// Number of nodes.
+    /// Number of nodes, including the leader.
     pub nodes: usize,
     /// Number of nodes, counted from the first, that produce blocks and vote, with equal stake.
     pub validators: usize,
     /// The map's text; `None` for the bundled map.
     pub map: Option<String>,
-    /// The parsed map.
+    /// The same map, parsed: regions, and the links between them.
     pub world: World,
     /// The first node's address; the others follow.
     pub address: Ipv4Addr,
@@ -121,19 +121,19 @@ impl<'a> Plan<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limits {
-    /// The cluster's limits.
+    /// The node's default limits, which are those of a public cluster.
     #[default]
     Cluster,
     /// This many compute units.
     Scaled(u64),
-    /// The lifted limits.
+    /// The larger limits on cost and shreds that `development.bench` allows.
     Lifted,
 }
 
 /// A cluster on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its name.
+    /// Its name, with which the names of its nodes' workspaces begin.
     pub name: String,
     /// The limits of its blocks.
     #[serde(default)]
@@ -142,7 +142,7 @@ pub struct Cluster {
     pub map: Option<String>,
     /// Its nodes; the first is the leader.
     pub nodes: Vec<Member>,
-    /// The cluster's folder.
+    /// The cluster's folder as an absolute path; not part of `cluster.json`.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -199,13 +199,13 @@ impl Cluster {
         Ok(Some(Self { folder, ..read }))
     }
 
-    /// Writes `cluster.json`.
+    /// Writes the cluster to `cluster.json` in its folder, replacing the file atomically.
     pub fn save(&self) -> Result<(), LocalError> {
         let text = serde_json::to_string_pretty(self).expect("plain data") + "\n";
         write(&self.folder.join(STATE), &text)
     }
 
-    /// The leader.
+    /// The first node, which starts the chain.
     pub fn leader(&self) -> &Member {
         &self.nodes[0]
     }
@@ -260,7 +260,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The map.
+    /// Loads the map: the file in the cluster's folder, or the bundled one.
     pub fn world(&self) -> Result<World, LocalError> {
         let map = self.map.as_ref().map(|map| World::load(&self.folder.join(map)));
         Ok(map.unwrap_or_else(|| Ok(World::shipped()))?)

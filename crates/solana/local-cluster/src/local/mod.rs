@@ -40,7 +40,7 @@ pub const NODES: usize = 10;
 /// Default address of the first node.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Which cluster.
+/// The options that select a cluster, for all commands about one.
 #[derive(Args)]
 pub struct ClusterSelector {
     /// The cluster's name, from which its folder and its nodes' shared memory get their names.
@@ -51,10 +51,10 @@ pub struct ClusterSelector {
     pub folder: Option<PathBuf>,
 }
 
-/// `hearth cluster up`
+/// The arguments of `hearth cluster up`.
 #[derive(Args)]
 pub struct UpOptions {
-    /// Which.
+    /// The cluster to start or to continue.
     #[command(flatten)]
     pub which: ClusterSelector,
     /// Number of nodes, including the leader [default: 10, or those of the folder].
@@ -78,17 +78,17 @@ pub struct UpOptions {
 /// A command about one node.
 #[derive(Args)]
 pub struct Node {
-    /// Which cluster.
+    /// The cluster that has the node.
     #[command(flatten)]
     pub which: ClusterSelector,
     /// The node: its name or its number.
     pub node: String,
 }
 
-/// `hearth cluster status`
+/// The arguments of `hearth cluster status`.
 #[derive(Args)]
 pub struct Status {
-    /// Which cluster.
+    /// The cluster whose nodes are shown.
     #[command(flatten)]
     pub which: ClusterSelector,
     /// Write it as JSON to FILE, or to standard output without FILE.
@@ -96,10 +96,10 @@ pub struct Status {
     pub json: Option<PathBuf>,
 }
 
-/// `hearth cluster partition`
+/// The arguments of `hearth cluster partition`.
 #[derive(Args)]
 pub struct Partition {
-    /// Which cluster.
+    /// The cluster whose network is cut.
     #[command(flatten)]
     pub which: ClusterSelector,
     /// `'A|B'`, in quotes: nodes and regions of each side, with commas between them. `A` alone is cut off from all
@@ -125,17 +125,17 @@ pub enum LocalError {
     /// The map's file cannot be read.
     #[error("cannot read the map {}: {source}", path.display())]
     Map {
-        /// The map's path.
+        /// The file that `--map` names.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read, as the system says it.
         source: io::Error,
     },
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file's path.
+        /// The file, or the cluster's folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read, as the system says it.
         source: io::Error,
     },
     /// A file or folder cannot be written.
@@ -143,23 +143,23 @@ pub enum LocalError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be written, as the system says it.
         source: io::Error,
     },
     /// A file of the cluster's folder is invalid.
     #[error("{}: {why}. Repair it, delete this folder, or name another one by --folder", path.display())]
     State {
-        /// The file's path.
+        /// The path of `cluster.json` in the cluster's folder.
         path: PathBuf,
-        /// The problem.
+        /// The fault, as a clause: the parser's error, or that the file has no node.
         why: String,
     },
     /// The file of links is invalid.
     #[error("{}: {why}; `hearth cluster heal{}` writes it again, without cuts", path.display(), in_folder(path.parent()))]
     Links {
-        /// The file's path.
+        /// The path of `links.toml` in the cluster's folder.
         path: PathBuf,
-        /// The problem.
+        /// The parser's error, as a clause.
         why: String,
     },
     /// Killed nodes have not ended.
@@ -167,7 +167,7 @@ pub enum LocalError {
         "{nodes} did not end within {seconds} s of being killed: a thread waits for the system, perhaps for a disk"
     )]
     Lives {
-        /// The nodes' names.
+        /// The names of these nodes, separated by commas.
         nodes: String,
         /// How long it was waited for them.
         seconds: u64,
@@ -186,9 +186,9 @@ pub enum LocalError {
     /// A process cannot be started.
     #[error("cannot start {node}: {source}")]
     Start {
-        /// The node's name.
+        /// The node's name, or `the load`.
         node: String,
-        /// The system's error.
+        /// Why its process cannot be started, as the system says it.
         source: io::Error,
     },
     /// Another program uses a node's port.
@@ -197,17 +197,17 @@ pub enum LocalError {
          one at another --address (with --reset, where it has begun)"
     )]
     Taken {
-        /// The node's name.
+        /// The name of the node that needs the port.
         node: String,
-        /// Its RPC address.
+        /// The address at which it would serve JSON-RPC.
         address: std::net::SocketAddr,
         /// The program that uses it.
         holder: hearth_machine::sockets::Holder,
     },
-    /// A node ended.
+    /// A process ended that should still run.
     #[error("{node} has ended. {said}")]
     Ended {
-        /// The node's name.
+        /// The node's name, or `the load`.
         node: String,
         /// The last lines of its log.
         said: String,
@@ -215,7 +215,7 @@ pub enum LocalError {
     /// A node does not serve.
     #[error("{node} does not answer, {seconds} s after its start. {said}")]
     Silent {
-        /// The node's name.
+        /// The name of the node that was started.
         node: String,
         /// How long it was waited for.
         seconds: u64,
@@ -225,7 +225,7 @@ pub enum LocalError {
     /// A node runs, but does not answer, or not what was asked.
     #[error("{node} runs and does not answer. {said}")]
     Mute {
-        /// The node's name.
+        /// The node's name, or `the load`.
         node: String,
         /// The last lines of its log.
         said: String,
@@ -274,7 +274,7 @@ impl ClusterSelector {
         name + &in_folder(self.folder.as_deref())
     }
 
-    /// The cluster's folder.
+    /// The cluster's folder: that of `--folder`, or else `.hearth/NAME`.
     pub fn folder(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(|| Path::new(".hearth").join(&self.name))
     }
@@ -319,7 +319,7 @@ pub fn cores() -> Result<Vec<usize>, LocalError> {
     Ok(boot::cores(&config::Layout::default())?.allowed)
 }
 
-/// `hearth cluster up`
+/// Runs `hearth cluster up`: starts a new cluster, or the nodes of an existing one that do not run.
 pub fn up(options: &UpOptions, say: &CommandOutput) -> Result<(), LocalError> {
     options.which.check()?;
     let _held = options.which.hold()?;
@@ -421,7 +421,7 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &CommandOutput) 
     Ok(())
 }
 
-/// `hearth cluster status`
+/// Runs `hearth cluster status`: prints a row per node, or writes the rows as JSON.
 pub fn status(options: &Status, say: &CommandOutput) -> Result<(), LocalError> {
     let cluster = options.which.read()?;
     let rows = status::rows(&cluster);
@@ -441,7 +441,7 @@ fn one(cluster: &Cluster, name: &str) -> Result<usize, LocalError> {
     }
 }
 
-/// `hearth cluster kill`
+/// Runs `hearth cluster kill`: kills one node that runs.
 pub fn kill(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = options.which.own()?;
     let number = one(&cluster, &options.node)?;
@@ -454,7 +454,7 @@ pub fn kill(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// `hearth cluster start`
+/// Runs `hearth cluster start`: starts one node, and returns when it serves.
 pub fn start(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = options.which.own()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
@@ -470,7 +470,7 @@ pub fn start(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// `hearth cluster partition`
+/// Runs `hearth cluster partition`: adds a cut between two sets of nodes.
 pub fn partition(options: &Partition, say: &CommandOutput) -> Result<(), LocalError> {
     let (cluster, _held) = options.which.own()?;
     let (a, b) = match options.sides.split_once('|') {
@@ -499,7 +499,7 @@ pub fn partition(options: &Partition, say: &CommandOutput) -> Result<(), LocalEr
     Ok(())
 }
 
-/// `hearth cluster heal`
+/// Runs `hearth cluster heal`: removes all cuts, also from a file of links that cannot be read.
 pub fn heal(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalError> {
     let (cluster, _held) = which.own()?;
     let cuts = cluster.cuts().map(|cuts| cuts.len());
@@ -511,7 +511,7 @@ pub fn heal(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalErr
     Ok(())
 }
 
-/// `hearth cluster down`
+/// Runs `hearth cluster down`: stops all nodes, and kills those that do not end in time.
 pub fn down(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = which.own()?;
     let running = cluster.running(true);

@@ -21,7 +21,7 @@ const STARTED: usize = 19;
 /// A process, identified by more than its pid, which may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// The pid.
+    /// The process's id in this PID namespace.
     pub pid: u32,
     /// Its start time, in kernel ticks since boot.
     pub started_ticks: u64,
@@ -56,7 +56,7 @@ impl Process {
         }
     }
 
-    /// Resident memory, bytes.
+    /// Its resident memory in bytes; `None` if it does not run.
     pub fn resident_bytes(&self) -> Option<u64> {
         self.is_alive().then(|| hearth_machine::process::resident_bytes(&self.pid.to_string()))?.map(|(now, _)| now)
     }

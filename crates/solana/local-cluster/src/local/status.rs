@@ -28,7 +28,7 @@ pub struct ChainSample {
 }
 
 impl ChainSample {
-    /// Queries a node.
+    /// Queries a node's slot and transaction count; `None` if it does not answer both.
     pub fn take(rpc: &Rpc) -> Option<Self> {
         let processed = json!([{ "commitment": "processed" }]);
         let slot = rpc.call("getSlot", &processed).ok()?.as_u64()?;
@@ -46,19 +46,19 @@ impl ChainSample {
 /// A node's row in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The node's name: `node-1` and so on.
     pub node: String,
-    /// Its role.
+    /// Its part in the cluster: leader, validator or follower.
     pub role: Role,
-    /// Its region.
+    /// The map's name of its region.
     pub region: String,
-    /// Its address.
+    /// Its loopback address, without a port.
     pub address: String,
-    /// Its JSON-RPC.
+    /// The URL of its JSON-RPC.
     pub rpc: String,
     /// Its pid, if it runs.
     pub pid: Option<u32>,
-    /// Whether it runs.
+    /// Whether its process runs, even if it does not answer.
     pub alive: bool,
     /// The last slot that it has executed; `null` if it does not answer.
     pub slot: Option<u64>,

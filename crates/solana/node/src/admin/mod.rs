@@ -72,51 +72,51 @@ pub enum AdminError {
     /// The socket cannot be made.
     #[error("the admin socket {} cannot be served: {source}", path.display())]
     Listen {
-        /// The socket's path.
+        /// The path of the admin socket.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be made, as the system says it.
         source: io::Error,
     },
-    /// No node listens.
+    /// No node listens on the socket.
     #[error(
         "no validator answers at {}: {source}; --ledger, --name or --config says which node is meant, and \
          `hearth validator` starts one",
         path.display()
     )]
     NoNode {
-        /// The socket's path.
+        /// The path of the admin socket.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be connected to, as the system says it.
         source: io::Error,
     },
     /// The connection broke, or the answer is none.
     #[error("the validator at {} gives no answer to {method}: {why}", path.display())]
     NoAnswer {
-        /// The socket's path.
+        /// The path of the admin socket.
         path: PathBuf,
         /// The method that was called.
         method: String,
-        /// What came instead.
+        /// Why there is no valid answer, as a clause.
         why: String,
     },
-    /// The node refuses.
+    /// The node answered with an error.
     #[error("{method}: {message} ({code})")]
     Refused {
         /// The method that was called.
         method: String,
         /// The code of JSON-RPC.
         code: i64,
-        /// The node's words.
+        /// The text of the node's error.
         message: String,
     },
 }
 
 impl ExitCode for AdminError {}
 
-/// What is known of a node once it runs.
+/// The facts about a node that are known once it runs.
 #[derive(Clone)]
 pub struct Facts {
-    /// Where it serves JSON-RPC.
+    /// The address of its JSON-RPC.
     pub rpc: SocketAddr,
     /// Whether it takes snapshots, and `getHighestSnapshotSlot` shows them.
     pub takes_snapshots: bool,
@@ -139,7 +139,7 @@ pub enum Stage {
     Loading,
     /// It starts tiles and the RPC.
     Starting,
-    /// It runs.
+    /// All tiles and the RPC are started.
     Running(Facts),
 }
 
@@ -156,10 +156,10 @@ impl Stage {
     }
 }
 
-/// What the socket's answers are made from.
+/// The state from which the admin socket answers.
 pub struct AdminState {
     stop: StopSignal,
-    /// Unix time.
+    /// When the node started, in Unix time.
     started: Duration,
     stage: Mutex<Stage>,
 }
@@ -209,7 +209,7 @@ impl AdminState {
         self.stop.set();
     }
 
-    /// Answers a line.
+    /// Answers one line, which holds a JSON-RPC request.
     fn answer(&self, line: &[u8]) -> Reply {
         match Request::parse(line) {
             Ok(Request { id, method, params }) => match self.call(&method, &params) {

@@ -35,7 +35,6 @@ use crate::replay::rules;
 
 /// The state that tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// Configuration of gossip.
     pub gossip: gossip::Config,
     /// Whether the node produces blocks in its leader slots.
     pub leads: bool,
@@ -179,7 +178,7 @@ fn divergence_watch(chain: &Chain, peers: &Peers) -> DivergenceWatch {
     }
 }
 
-/// Where the operator changes the identity of a node with this vote account.
+/// The switch by which the operator changes the identity of a node with this vote account.
 fn identity_switch(chain: &Chain, vote_account: Option<Pubkey>, leads: bool) -> IdentitySwitch {
     let ledger = chain.ledger.clone();
     let node_of = Box::new(move |account: &Pubkey| node_of(&ledger, account));

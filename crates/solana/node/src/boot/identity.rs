@@ -16,12 +16,12 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use parking_lot::Mutex;
 
-/// Where the operator changes the keys of a node in a cluster.
+/// The switches by which the operator changes the keys of a node in a cluster; `None` where there is none.
 #[derive(Clone, Default)]
 pub struct Desks {
-    /// Which keys sign its votes.
+    /// Changes the keys that sign its votes.
     pub voters: Option<Arc<VoterDesk>>,
-    /// Its identity.
+    /// Changes the identity of the node while it runs.
     pub identity: Option<Arc<IdentitySwitch>>,
 }
 
@@ -44,9 +44,9 @@ pub enum SwitchError {
         encode_32(node)
     )]
     NoTower {
-        /// The identity.
+        /// The identity whose tower is required.
         node: Pubkey,
-        /// The ledger folder.
+        /// The ledger folder that was searched for it.
         folder: PathBuf,
     },
     /// Another change is under way.

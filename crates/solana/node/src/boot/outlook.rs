@@ -11,7 +11,7 @@ use hearth_wire::gossip::ContactInfo;
 
 use super::RunningNode;
 
-/// Where a node is on its chain.
+/// The sources of a node's slots: its ledger, and the block store.
 pub(super) struct Position {
     pub ledger: Arc<Ledger>,
     pub blocks: Reader,
@@ -30,7 +30,7 @@ impl RunningNode {
         self.taker.is_some()
     }
 
-    /// What the node says of itself in gossip when it starts, and what gossip posts; `None` outside a cluster.
+    /// The node's contact info as at its start, and the board that gossip posts to; `None` outside a cluster.
     pub fn gossip(&self) -> Option<(ContactInfo, Arc<Board>)> {
         self.peers.as_ref().map(|peers| (peers.gossip.own, Arc::clone(&peers.board)))
     }

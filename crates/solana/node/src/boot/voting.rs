@@ -18,7 +18,7 @@ use hearth_wire::base58::encode_32;
 /// Whether the node votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VotingDecision {
-    /// It votes.
+    /// It votes from its start on.
     Votes,
     /// It votes once it has taken the votes of its account: these go up to this slot, and the tower does not reach it.
     Settles {

@@ -39,7 +39,7 @@ pub(super) const LEVEL: i32 = 19;
 
 /// The files that a node begins with.
 pub struct Beginning<'a> {
-    /// The ledger folder.
+    /// The ledger folder of the recorded node.
     pub ledger: &'a Path,
     /// The folder of its snapshots.
     pub snapshots: &'a Path,

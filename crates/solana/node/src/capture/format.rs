@@ -50,7 +50,7 @@ const CHUNK_BYTES_MAX: usize = 2 * CHUNK_BYTES;
 const PACKET_BYTES_MAX: usize = u16::MAX as usize;
 /// Maximum bytes behind the Merkle proof of a shred: the retransmitter's signature, and the nonce of a response.
 const REST_BYTES_MAX: usize = 64 + 4;
-/// A set's flags.
+/// Flags of a stored set, a bit each.
 const ENDS_BATCH: u8 = 1;
 const ENDS_SLOT: u8 = 2;
 const RESIGNED: u8 = 4;
@@ -83,7 +83,7 @@ pub enum FormatError {
     /// A set that is stored in short is none that a leader makes.
     #[error("the shreds of slot {slot}, set {set_index} cannot be made again")]
     Set {
-        /// The slot.
+        /// The slot of the set's block.
         slot: u64,
         /// The index of the set's first data shred.
         set_index: u32,
@@ -93,7 +93,7 @@ pub enum FormatError {
     NoSet(u32),
 }
 
-/// What the node was, when it began.
+/// The identity, the addresses and the chain of the node when it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionHeader {
     /// Draws the secrets of its tiles.
@@ -102,7 +102,7 @@ pub struct SessionHeader {
     pub unix_ns: u64,
     /// The address of its ports.
     pub ip: Ipv4Addr,
-    /// Its identity.
+    /// The node's public identity key.
     pub identity: Pubkey,
     /// The account that it votes with, if it votes. Its identity signs the votes.
     pub vote_account: Option<Pubkey>,
@@ -112,7 +112,7 @@ pub struct SessionHeader {
     pub shred_version: u16,
     /// Maximum data shreds of a slot, as configured.
     pub shreds_per_slot_max: u32,
-    /// Where it began to gossip.
+    /// The gossip addresses of its entrypoints.
     pub entrypoints: Vec<SocketAddrV4>,
 }
 
@@ -132,11 +132,11 @@ pub struct ShredSet {
 /// A packet with a shred that its set gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredShred {
-    /// As [`CapturedPacket::at_ns`].
+    /// Nanoseconds on the node's clock, as in [`CapturedPacket::at_ns`].
     pub at_ns: u64,
-    /// Where it came from.
+    /// The port that received it, or `Own` for a shred of this node.
     pub source: PacketSource,
-    /// The sender's address.
+    /// The address and the port of its sender.
     pub from: SocketAddr,
     /// The number of its set in the file, from 0.
     pub set: u32,
@@ -165,7 +165,7 @@ pub enum SessionEvent {
     Packet(CapturedPacket),
     /// The node has rooted a block. Packets that came later stand behind.
     Rooted {
-        /// Its slot.
+        /// The slot of the rooted block.
         slot: u64,
         /// The hash of its bank.
         bank_hash: Hash,
@@ -175,9 +175,9 @@ pub enum SessionEvent {
 /// A session in memory; of records, before the packets are made again that are stored in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session<E = SessionEvent> {
-    /// What the node was.
+    /// The node as it was when the session began.
     pub header: SessionHeader,
-    /// What happened, in order.
+    /// The events of the session, in order.
     pub events: Vec<E>,
     /// When it ended, on the node's clock, nanoseconds.
     pub end_ns: u64,
@@ -185,7 +185,7 @@ pub struct Session<E = SessionEvent> {
     pub dropped: u64,
 }
 
-/// Writes a session.
+/// Writes a session as a file of compressed chunks.
 pub struct SessionWriter<W: Write> {
     to: W,
     level: i32,
@@ -290,10 +290,10 @@ fn put_header(to: &mut Vec<u8>, header: &SessionHeader) {
     }
 }
 
-/// What the next record that is written refers to.
+/// The values to which the next written record refers.
 #[derive(Default)]
 struct Encoder {
-    /// The last arrival.
+    /// The time of the previous packet, to which a record gives the difference.
     at_ns: u64,
     /// Each address with its number.
     addresses: BTreeMap<SocketAddr, u64>,
@@ -499,7 +499,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What the next record that is read refers to.
+/// The values to which the next record to read refers.
 #[derive(Default)]
 struct Decoder {
     at_ns: u64,

@@ -41,24 +41,24 @@ pub enum CaptureError {
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: `read`, `write`.
+        /// The operation that failed: `read`, `write`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why that failed, as the system says it.
         source: std::io::Error,
     },
     /// The file of the packets is damaged.
     #[error("{}: {why}", path.display())]
     Format {
-        /// The file.
+        /// The path of the file of packets.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place in the file.
         why: FormatError,
     },
 }
 
-/// What the tiles of a recorded node have beside those of others.
+/// The additional settings of the tiles of a recorded node, or of its replay.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Draws the secrets of all tiles, so that a replay has the same ones.

@@ -39,14 +39,14 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-/// What was recorded.
+/// The totals of a session that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionTotals {
     /// Packets, those that are stored in short among them.
     pub packets: usize,
     /// Packets whose shreds are left out, since their sets give them.
     pub left_out: usize,
-    /// Rooted blocks.
+    /// Blocks that were rooted while it was recorded.
     pub rooted: usize,
     /// Packets that are missing.
     pub dropped: u64,
@@ -217,7 +217,7 @@ impl Capture {
         Ok(Self { recording, is_over, thread })
     }
 
-    /// What the tiles of the node need of it.
+    /// The part of it that the node's tiles need.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }

@@ -31,7 +31,7 @@ pub const EPOCH_LEAST: u64 = 32;
 /// A configuration, and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadedConfig {
-    /// The configuration.
+    /// The file's values, and the defaults of all other keys.
     pub config: Config,
     /// Notices for the operator: ignored or renamed keys.
     pub notices: Vec<String>,
@@ -45,15 +45,15 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration {}: {why}", path.display())]
     Read {
-        /// The file's path.
+        /// The path of the configuration file.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read, as the system says it.
         why: String,
     },
     /// The file is not TOML, or has an invalid key or value.
     #[error("{}:{line}: {what}", path.display())]
     Wrong {
-        /// The file's path.
+        /// The path of the configuration file.
         path: PathBuf,
         /// Line of the mistake, from 1.
         line: usize,
@@ -74,7 +74,7 @@ impl ExitCode for ConfigError {
     }
 }
 
-/// Reads a file.
+/// Reads a configuration file. Several mistakes in it become one error.
 pub fn load(path: &Path) -> Result<LoadedConfig, ConfigError> {
     survey(path)?.end()
 }

@@ -149,7 +149,7 @@ macro_rules! tables {
 }
 
 tables! {
-    /// The whole configuration.
+    /// The whole configuration, with a field for each top-level key or table.
     pub struct Config {
         /// The node's name. It names the workspace and replaces `{name}` in paths.
         pub name: String = "hearth".into(),
@@ -159,7 +159,7 @@ tables! {
         pub hugetlbfs: HugeTlbFs = HugeTlbFs::default(),
         /// What a tile that is taken over could reach.
         pub security: Security = Security::default(),
-        /// `hearth configure`.
+        /// The records of `hearth configure init`.
         pub configure: Configure = Configure::default(),
         /// Blocks on disk.
         pub ledger: Ledger = Ledger::default(),
@@ -177,7 +177,7 @@ tables! {
         pub development: Development = Development::default(),
     }
 
-    /// `[layout]`
+    /// The table `[layout]`: the number of tiles of each kind, and their cores.
     pub struct Layout {
         /// Cores of the node's tiles in the order net, quic, verify, dedup, pack, bank, poh, shred, repair, store,
         /// rserve, replay, exec, tower, txsend, gossip, sign, metric (repair, and rserve to gossip, in a cluster):
@@ -204,7 +204,7 @@ tables! {
         pub park_after_micros: u64 = 50,
     }
 
-    /// `[hugetlbfs]`
+    /// The table `[hugetlbfs]`: the page size of the workspace, and the folder of its file.
     pub struct HugeTlbFs {
         /// `normal` needs no set-up; `huge` (2 MiB) and `gigantic` (1 GiB) pages must have been reserved.
         pub max_page_size: PageSize = PageSize::Normal,
@@ -214,7 +214,7 @@ tables! {
         pub workspace_path: PathBuf = hearth_ring::WORKSPACE_FOLDER.into(),
     }
 
-    /// `[security]`
+    /// The table `[security]`: which tiles have a sandboxed process of their own.
     pub struct Security {
         /// `none`: all tiles are threads of one process. `auto`: the tile sign, which has the identity key, runs in a
         /// process of its own, in a sandbox: it maps its own links and nothing else of the node. It floats unless it
@@ -225,13 +225,13 @@ tables! {
         pub require_isolation: bool = false,
     }
 
-    /// `[configure]`
+    /// The table `[configure]`: where changes of the machine are recorded.
     pub struct Configure {
         /// Folder in which `hearth configure init` records its changes for `fini`. All nodes of a machine share it.
         pub path: PathBuf = "/var/lib/hearth".into(),
     }
 
-    /// `[ledger]`
+    /// The table `[ledger]`: where blocks are stored, how many and how safely.
     pub struct Ledger {
         /// Folder of genesis, keys and blocks of `hearth run`.
         pub path: PathBuf = ".hearth/{name}/ledger".into(),
@@ -242,7 +242,7 @@ tables! {
         pub sync: bool = true,
     }
 
-    /// `[snapshots]`
+    /// The table `[snapshots]`: when to take snapshots, and whose to download.
     pub struct Snapshots {
         /// Takes snapshots of the state while the chain runs. A start loads the newest and executes only the later
         /// blocks. Without snapshots it executes all blocks since genesis, and a chain cannot be started again once
@@ -291,7 +291,7 @@ tables! {
         pub take_unvouched: bool = false,
     }
 
-    /// `[consensus]`
+    /// The table `[consensus]`: the keys of the node, and what its chain must be.
     pub struct Consensus {
         /// The identity key, a JSON file of Solana's tools. Empty: `identity.json` in the ledger folder, made if it is
         /// missing.
@@ -322,7 +322,7 @@ tables! {
         pub expected_shred_version: u16 = 0,
     }
 
-    /// `[gossip]`
+    /// The table `[gossip]`: whether and where the node takes part in a cluster.
     pub struct Gossip {
         /// Whether the node is in a cluster: it gossips, sends its blocks along the turbine tree, and serves repair.
         pub enabled: bool = false,
@@ -337,7 +337,7 @@ tables! {
         pub port: u16 = 8001,
     }
 
-    /// `[rpc]`
+    /// The table `[rpc]`: the addresses, the contents and the limits of the RPC.
     pub struct Rpc {
         /// Address to listen on.
         #[serde(deserialize_with = "values::ip")]
@@ -397,27 +397,27 @@ tables! {
         pub airdrop_slice_secs: u64 = 60,
     }
 
-    /// `[tiles]`
+    /// The table `[tiles]`, with a table for each kind of tile that has settings.
     pub struct Tiles {
-        /// Sockets.
+        /// The net tiles, which receive and send datagrams.
         pub net: NetTile = NetTile::default(),
-        /// The TPU.
+        /// The quic tile, which receives transactions for the TPU.
         pub quic: QuicTile = QuicTile::default(),
-        /// Signatures.
+        /// The verify tiles, which check signatures.
         pub verify: VerifyTile = VerifyTile::default(),
-        /// Duplicates.
+        /// The dedup tile, which drops duplicate transactions.
         pub dedup: DedupTile = DedupTile::default(),
-        /// Scheduling.
+        /// The pack tile, which schedules transactions for the banks.
         pub pack: PackTile = PackTile::default(),
-        /// Shreds.
+        /// The shred tiles, which make and receive shreds.
         pub shred: ShredTile = ShredTile::default(),
         /// Shreds that are missing.
         pub repair: RepairTile = RepairTile::default(),
-        /// Metrics.
+        /// The metric tile, which serves the metrics.
         pub metric: MetricTile = MetricTile::default(),
     }
 
-    /// `[tiles.net]`
+    /// The table `[tiles.net]`: the address of the datagram sockets, and their buffers.
     pub struct NetTile {
         /// Address to listen on.
         #[serde(deserialize_with = "values::ip")]
@@ -426,7 +426,7 @@ tables! {
         pub socket_buffer_bytes: usize = 4 << 20,
     }
 
-    /// `[tiles.quic]`
+    /// The table `[tiles.quic]`: the TPU's ports, and the limits on its peers.
     pub struct QuicTile {
         /// Plain UDP TPU port.
         pub regular_transaction_listen_port: u16 = 9001,
@@ -439,7 +439,7 @@ tables! {
         pub max_concurrent_connections: usize = 0,
     }
 
-    /// `[tiles.verify]`
+    /// The table `[tiles.verify]`: the memory of the verify tiles.
     pub struct VerifyTile {
         /// Transactions that each verify tile remembers, each for about a second at most.
         pub signature_cache_size: usize = 16_384,
@@ -447,14 +447,14 @@ tables! {
         pub table_bytes: usize = 256 << 20,
     }
 
-    /// `[tiles.dedup]`
+    /// The table `[tiles.dedup]`: the memory of the dedup tile.
     pub struct DedupTile {
         /// Transactions to remember, each for about a second at most: later its block may have been abandoned, and the
         /// transaction is sent again. The bank refuses those that have landed.
         pub signature_cache_size: usize = dedup::Config::default().history,
     }
 
-    /// `[tiles.pack]`
+    /// The table `[tiles.pack]`: the pool of waiting transactions, and how blocks are filled.
     pub struct PackTile {
         /// Maximum transactions that wait to be scheduled.
         pub max_pending_transactions: usize = pack::Config::default().capacity,
@@ -468,7 +468,7 @@ tables! {
         pub schedule_strategy: ScheduleStrategy = ScheduleStrategy::Perf,
     }
 
-    /// `[tiles.shred]`
+    /// The table `[tiles.shred]`: where shreds are received, and where else own ones are sent.
     pub struct ShredTile {
         /// Addresses (`ip:port`) that get every shred this node makes as leader.
         #[serde(deserialize_with = "values::sockets")]
@@ -477,7 +477,7 @@ tables! {
         pub shred_listen_port: u16 = 8003,
     }
 
-    /// `[tiles.repair]`
+    /// The table `[tiles.repair]`: the ports of the repair client and the repair server.
     pub struct RepairTile {
         /// Port of the repair client, with `gossip.enabled`.
         pub repair_client_listen_port: u16 = 8005,
@@ -485,7 +485,7 @@ tables! {
         pub repair_serve_listen_port: u16 = 8007,
     }
 
-    /// `[tiles.metric]`
+    /// The table `[tiles.metric]`: the address of the Prometheus text.
     pub struct MetricTile {
         /// Address to listen on.
         #[serde(deserialize_with = "values::ip")]
@@ -494,7 +494,7 @@ tables! {
         pub prometheus_listen_port: u16 = 7999,
     }
 
-    /// `[development]`
+    /// The table `[development]`: keys that a node in a public cluster leaves alone.
     pub struct Development {
         /// When slots begin: `clock`, one after the other; `on-demand`, when there is work, then as many short ones as
         /// make it final. Then the chain pauses, and nothing ages.
@@ -511,7 +511,7 @@ tables! {
         pub bench: Bench = Bench::default(),
     }
 
-    /// `[development.links]`
+    /// The table `[development.links]`: the file that emulates a network.
     pub struct Links {
         /// File of the nodes' regions and the cuts between them, as `hearth cluster up` writes it. Datagrams to other
         /// nodes get the delay and the loss that the file's map has for the two regions. It is read again when it
@@ -519,7 +519,7 @@ tables! {
         pub file: PathBuf = PathBuf::new(),
     }
 
-    /// `[development.capture]`
+    /// The table `[development.capture]`: whether and how long a session is recorded.
     pub struct Capture {
         /// Folder into which the node records its session: what it receives from its cluster, its genesis and its
         /// identity key. Use it with test keys only. Both this folder and the ledger's must be new. Empty: nothing is
@@ -531,7 +531,7 @@ tables! {
         pub limit_size: u64 = 128 << 20,
     }
 
-    /// `[development.genesis]`
+    /// The table `[development.genesis]`: the times and the accounts of a new chain.
     pub struct Genesis {
         /// Funded accounts with published keys, for load and experiments.
         pub fund_initial_accounts: usize = 1024,
@@ -554,7 +554,7 @@ tables! {
         pub validators: Vec<Validator> = vec![],
     }
 
-    /// `[development.bench]`
+    /// The table `[development.bench]`: the load's tiles, and limits that a load may lift.
     pub struct Bench {
         /// Tiles that generate and sign; 0 chooses, or is 1 where `affinity` is not `auto`.
         pub benchg_tile_count: usize = 0,

@@ -7,7 +7,7 @@ use hearth_command::output::note;
 
 use super::{Config, ConfigError, LoadedConfig, check, load};
 
-/// The configuration file.
+/// The option that names the configuration file.
 #[derive(Args, Default)]
 pub struct ConfigFile {
     /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].

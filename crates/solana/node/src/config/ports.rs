@@ -19,15 +19,15 @@ const QUIC: &str = "tiles.quic.quic_transaction_listen_port";
 /// The addresses that the node listens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// TPU over QUIC.
+    /// Receives transactions over QUIC: the TPU.
     pub quic: SocketAddr,
-    /// TPU over UDP.
+    /// Receives transactions over plain UDP: the TPU.
     pub udp: SocketAddr,
-    /// JSON-RPC over HTTP.
+    /// Serves JSON-RPC over HTTP, for clients.
     pub rpc: SocketAddr,
     /// WebSocket subscriptions: one port above JSON-RPC.
     pub websocket: SocketAddr,
-    /// Prometheus metrics.
+    /// Serves the metrics as Prometheus text.
     pub metrics: SocketAddr,
     /// The ports of a node in a cluster.
     pub cluster: Option<ClusterPorts>,
@@ -38,9 +38,9 @@ pub struct Ports {
 pub struct ClusterPorts {
     /// Gossip, UDP; the IP echo server, TCP.
     pub gossip: SocketAddrV4,
-    /// Shreds from Turbine.
+    /// Receives shreds from Turbine, over UDP.
     pub tvu: SocketAddrV4,
-    /// Repair responses.
+    /// Sends repair requests and receives the responses, over UDP.
     pub repair: SocketAddrV4,
     /// Repair requests from others.
     pub serve_repair: SocketAddrV4,

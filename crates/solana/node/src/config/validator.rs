@@ -20,9 +20,9 @@ const IDENTITY_SOL: u64 = 500;
 /// A node with stake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validator {
-    /// Its identity.
+    /// The public identity key of the node.
     pub identity: Pubkey,
-    /// Its vote account.
+    /// The address of its vote account.
     pub vote: Pubkey,
     /// Its stake in SOL.
     pub sol: u64,

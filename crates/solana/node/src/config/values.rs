@@ -52,13 +52,13 @@ choices! {
     pub enum PageSize {
         /// The system's usual ones.
         Normal = "normal",
-        /// 2 MiB.
+        /// Pages of 2 MiB, which the operator must have reserved.
         Huge = "huge",
-        /// 1 GiB.
+        /// Pages of 1 GiB, which the operator must have reserved.
         Gigantic = "gigantic",
     }
 
-    /// When slots come.
+    /// When a chain begins its next slot.
     pub enum SlotTiming {
         /// One after the other.
         Clock = "clock",
@@ -68,7 +68,7 @@ choices! {
 
     /// Limits on peers of the TPU.
     pub enum PeerLimits {
-        /// Nobody is throttled.
+        /// No peer is throttled, which fits local tests.
         Local = "local",
         /// The cluster's values, by stake.
         Production = "production",
@@ -83,10 +83,10 @@ choices! {
     }
 }
 
-/// Which tiles have a process of their own.
+/// The tiles that have a process of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// None.
+    /// No tile: all are threads of the node's process.
     None,
     /// The tile sign, which has the key.
     Auto,

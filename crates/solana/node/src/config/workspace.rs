@@ -10,7 +10,7 @@ use super::{Config, HugeTlbFs, PageSize, Ports};
 /// A node on this machine, as needed by commands that watch or query it.
 #[derive(Clone, Debug)]
 pub struct LocalNode {
-    /// The node's name.
+    /// The node's name, which its workspace file has too.
     pub name: String,
     /// The RPC's address, unless the port has moved.
     pub rpc: SocketAddr,
@@ -48,7 +48,7 @@ impl LocalNode {
         names
     }
 
-    /// Its workspace file.
+    /// The path of its workspace file, whether or not it runs.
     pub fn workspace(&self) -> PathBuf {
         hearth_ring::workspace_path(&self.folder, &self.name)
     }

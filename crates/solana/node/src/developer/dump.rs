@@ -29,7 +29,7 @@ pub enum Dump {
     Program(Vec<u8>),
 }
 
-/// Reads a file.
+/// Reads a dump: the JSON of `solana account --output json`, or an ELF file.
 pub fn read(path: &Path) -> Result<Dump, String> {
     let bytes = bytes_of(path)?;
     if bytes.starts_with(ELF) {

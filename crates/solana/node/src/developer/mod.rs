@@ -32,7 +32,7 @@ pub enum FlagError {
     /// A value is invalid.
     #[error("{flag}: {what}")]
     Value {
-        /// The option's name.
+        /// The option with its dashes, such as `--mint`.
         flag: &'static str,
         /// The problem, and what is expected.
         what: String,
@@ -43,9 +43,9 @@ pub enum FlagError {
         folder.display()
     )]
     Began {
-        /// The option's name.
+        /// The option with its dashes, such as `--mint`.
         flag: &'static str,
-        /// The chain's folder.
+        /// The folder of the existing chain.
         folder: PathBuf,
         /// How it was created.
         what: String,
@@ -53,7 +53,7 @@ pub enum FlagError {
     /// The configuration with the options is invalid.
     #[error("these options with the configuration make `{key}` wrong: {what}")]
     Together {
-        /// The configuration key.
+        /// The configuration key as a dotted path.
         key: &'static str,
         /// The problem with its value.
         what: String,
@@ -63,7 +63,7 @@ pub enum FlagError {
     Remove {
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be removed, as the system says it.
         source: std::io::Error,
     },
     /// The folder contains other files.
@@ -73,7 +73,7 @@ pub enum FlagError {
         folder.display()
     )]
     NoChain {
-        /// The folder's path.
+        /// The folder with the other files.
         folder: PathBuf,
     },
     /// The old chain's blocks cannot be removed, or a node runs on them.

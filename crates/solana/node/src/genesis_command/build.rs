@@ -222,7 +222,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Adds the programs.
+    /// Adds the programs of `--bpf-program` and `--upgradeable-program`.
     fn programs(&mut self, options: &Options) -> Result<(), FlagError> {
         let flag = "--bpf-program";
         for texts in options.bpf_program.chunks_exact(3) {

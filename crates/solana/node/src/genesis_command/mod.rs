@@ -37,15 +37,15 @@ pub enum GenesisFailure {
     /// The folder has a chain.
     #[error("{} exists: a genesis is never overwritten; name another folder (--ledger), or remove the chain", path.display())]
     Exists {
-        /// The existing genesis.
+        /// The genesis, or its archive, that is there.
         path: PathBuf,
     },
     /// The ledger folder cannot be made.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {
-        /// The folder.
+        /// The ledger folder to be made.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be made, as the system says it.
         source: std::io::Error,
     },
     /// The genesis cannot be created, read or written.
@@ -63,7 +63,7 @@ impl ExitCode for GenesisFailure {
     }
 }
 
-/// `hearth genesis …`
+/// Runs a subcommand of `hearth genesis`.
 pub fn run(command: &Command, say: &CommandOutput) -> Result<(), GenesisFailure> {
     match command {
         Command::Create(options) => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use hearth_ledger::genesis::ClusterType;
 
-/// `hearth genesis`
+/// The subcommands of `hearth genesis`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Create the genesis of a cluster: genesis.bin, and genesis.tar.bz2 for joining nodes.
@@ -21,7 +21,7 @@ pub enum Command {
     },
 }
 
-/// What a genesis is made from.
+/// The contents of a new genesis.
 #[derive(Args)]
 pub struct Options {
     /// The ledger folder.
@@ -137,7 +137,7 @@ impl Kind {
     }
 }
 
-/// Inflation by name.
+/// A schedule of inflation, chosen by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rate {
     /// A hundredth of a percent a year.

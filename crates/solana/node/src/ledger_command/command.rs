@@ -6,18 +6,18 @@ use clap::{Args, Subcommand};
 
 use crate::config::{Config, ConfigError, ConfigFile};
 
-/// `hearth ledger`
+/// The subcommands of `hearth ledger`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Check checksums, hash chain, signatures, the transaction history and snapshots.
     Verify {
-        /// Which chain.
+        /// The chain to be verified.
         #[command(flatten)]
         chain: ChainOf,
     },
     /// Replay all blocks and print each bank's hash; compare those that snapshots have.
     Replay {
-        /// Which chain.
+        /// The chain to be replayed.
         #[command(flatten)]
         chain: ChainOf,
         /// Begin with the snapshot of this slot; 0 is the genesis.
@@ -33,19 +33,19 @@ pub enum Command {
     },
     /// List the blocks: FEC sets, entries, transactions, bytes.
     Blocks {
-        /// Which chain.
+        /// The chain whose blocks are listed.
         #[command(flatten)]
         chain: ChainOf,
-        /// Which.
+        /// The slots of the blocks to list.
         #[command(flatten)]
         slots: Slots,
     },
     /// Write blocks and transactions as JSON, one a line.
     Export {
-        /// Which chain.
+        /// The chain whose blocks are exported.
         #[command(flatten)]
         chain: ChainOf,
-        /// Which.
+        /// The slots of the blocks to export.
         #[command(flatten)]
         slots: Slots,
         /// Write to this file [default: standard output].
@@ -60,7 +60,7 @@ pub enum Command {
     Snapshot(SnapshotCommand),
 }
 
-/// `hearth ledger snapshot`
+/// The subcommands of `hearth ledger snapshot`.
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
     /// Write the state as an archive, which nodes of Hearth and of Agave read.
@@ -68,7 +68,7 @@ pub enum SnapshotCommand {
     /// Starts from the newest snapshot up to the slot, and executes the blocks after it. No node may run on the chain.
     /// An existing archive is not replaced; an unfinished one is removed.
     Create {
-        /// Which chain.
+        /// The chain whose state is written.
         #[command(flatten)]
         chain: ChainOf,
         /// The state at the end of this slot's block [default: of the last one that is final].
@@ -106,12 +106,12 @@ pub enum SnapshotCommand {
     },
 }
 
-/// `hearth ledger tower`
+/// The subcommands of `hearth ledger tower`.
 #[derive(Subcommand)]
 pub enum TowerCommand {
     /// Show the tower's votes, the root and the last vote.
     Show {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// Agave's file (`tower-1_9-IDENTITY.bin`) [default: the ledger folder's own tower].
@@ -122,7 +122,7 @@ pub enum TowerCommand {
     ///
     /// Agave must no longer run with this identity. The file's signature is verified.
     Import {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// Agave's file: `tower-1_9-IDENTITY.bin`.
@@ -134,7 +134,7 @@ pub enum TowerCommand {
     },
     /// Export the tower as Agave's file, so that an identity that voted here continues there.
     Export {
-        /// Whose tower, and where.
+        /// The owner of the tower, and its folder.
         #[command(flatten)]
         of: TowerOf,
         /// The file, or the folder for it [default: `tower-1_9-IDENTITY.bin` in the ledger's folder].
@@ -144,7 +144,7 @@ pub enum TowerCommand {
 }
 
 impl TowerCommand {
-    /// Whose tower, and where.
+    /// The owner of the tower, and its folder.
     pub fn of(&self) -> &TowerOf {
         match self {
             Self::Show { of, .. } | Self::Import { of, .. } | Self::Export { of, .. } => of,
@@ -152,10 +152,10 @@ impl TowerCommand {
     }
 }
 
-/// Whose tower, and where.
+/// The options that select the owner of a tower, and its folder.
 #[derive(Args, Default)]
 pub struct TowerOf {
-    /// Which chain.
+    /// The chain in whose folder the tower is.
     #[command(flatten)]
     pub chain: ChainOf,
     /// The node's identity key [default: that of the configuration, or the ledger folder's].
@@ -164,7 +164,7 @@ pub struct TowerOf {
 }
 
 impl Command {
-    /// Which chain; `None` for files that are in no chain's folder.
+    /// The chain that the command is about; `None` for files that are in no chain's folder.
     pub fn chain(&self) -> Option<&ChainOf> {
         match self {
             Self::Verify { chain }
@@ -183,10 +183,10 @@ impl Command {
     }
 }
 
-/// Which chain on disk.
+/// The options that select a chain on disk.
 #[derive(Args, Default)]
 pub struct ChainOf {
-    /// The file.
+    /// The option `--config`, whose file names the ledger folder.
     #[command(flatten)]
     pub config: ConfigFile,
     /// The chain of the node with this name, as given to `hearth run --name`.

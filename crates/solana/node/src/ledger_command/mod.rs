@@ -84,15 +84,15 @@ pub enum LedgerError {
     /// A block is not a valid sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The block's slot.
+        /// The slot of that block.
         slot: u64,
-        /// The reason.
+        /// Why its bytes are not valid entries.
         source: EntryError,
     },
     /// There is no such snapshot.
     #[error("there is no snapshot of slot {slot} in {}; there are those of {there}", folder.display())]
     NoSnapshot {
-        /// The requested slot.
+        /// The slot whose snapshot was requested.
         slot: u64,
         /// The folder that was searched.
         folder: PathBuf,
@@ -114,7 +114,7 @@ pub enum LedgerError {
          not lead there; the last one is of slot {last}"
     )]
     NoBlock {
-        /// The slot.
+        /// The slot whose state was requested.
         slot: u64,
         /// The slot of the last block that is there.
         last: u64,
@@ -122,7 +122,7 @@ pub enum LedgerError {
     /// The block may still be left for another fork, or was.
     #[error("the state of slot {slot} cannot be written: that is no final block; the newest one is of slot {root}")]
     NotFinal {
-        /// The slot.
+        /// The slot whose state was requested.
         slot: u64,
         /// The newest final slot.
         root: u64,
@@ -133,15 +133,15 @@ pub enum LedgerError {
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file's path.
+        /// The path of that file.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be written, as the system says it.
         source: std::io::Error,
     },
     /// The chain has problems, which were reported.
     #[error("{} wrong with this chain; {}", problem_count(*count), recovery_advice(options))]
     Wrong {
-        /// Number of problems.
+        /// Number of problems, all of them reported before.
         count: u64,
         /// The options that select this chain, each preceded by a space.
         options: String,
@@ -297,7 +297,7 @@ impl OfflineChain {
     }
 }
 
-/// `hearth ledger …`
+/// Runs a subcommand of `hearth ledger`.
 pub fn run(command: &Command, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
     let verifies = matches!(command, Command::Verify { .. });
     look(command, config, say).map_err(|why| {
@@ -367,7 +367,7 @@ fn snapshot_of<'a>(chain: &'a OfflineChain, folder: &Path, slot: u64) -> Result<
 mod tests {
     use super::*;
 
-    /// What each command says about a chain in a folder whose name has a space.
+    /// The error of opening a damaged chain, as other commands print it and as `verify` does.
     fn said(config: &Config) -> [String; 2] {
         [false, true].map(|verifies| match OfflineChain::open(config) {
             Err(why) => why.with_advice(config, verifies).to_string(),

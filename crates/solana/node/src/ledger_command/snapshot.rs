@@ -57,7 +57,7 @@ fn held(file: &Path) -> Result<Vec<String>, LedgerError> {
     Ok(lines)
 }
 
-/// What the chain of this genesis begins with.
+/// Reads the parameters of the chain of this genesis.
 fn beginning(genesis: &Path) -> Result<ChainParameters, ArchiveError> {
     let bytes = fs::read(genesis).map_err(Fault::Read);
     bytes.and_then(|bytes| ChainParameters::of_genesis(&bytes)).map_err(|fault| ArchiveError::of(genesis, fault))
@@ -89,7 +89,7 @@ fn checked(
     Ok(lines)
 }
 
-/// What the fields of a bank say.
+/// Describes a bank by its fields, a line for each.
 fn about(contents: &Contents) -> Vec<String> {
     let fields = &contents.fields;
     let (epoch, index) = fields.epoch_schedule.epoch_and_index(fields.slot);

@@ -37,7 +37,7 @@ pub enum TowerFailure {
     /// There is no tower.
     #[error("there is no tower.bin in {}: a node that has not voted in a cluster has none", folder.display())]
     NoTower {
-        /// The ledger folder.
+        /// The ledger folder that was searched.
         folder: PathBuf,
     },
     /// A file or folder cannot be used.
@@ -47,27 +47,27 @@ pub enum TowerFailure {
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why that failed, as the system says it.
         source: io::Error,
     },
     /// The file is longer than any of Agave's.
     #[error("{}: no tower of Agave: it has more than {} bytes", path.display(), FILE_MAX)]
     TooLong {
-        /// The file's path.
+        /// The path of the file that was given.
         path: PathBuf,
     },
     /// Agave's file is invalid.
     #[error("{}: {source}", path.display())]
     Agave {
-        /// The file's path.
+        /// The path of the file that was given.
         path: PathBuf,
-        /// The reason.
+        /// Why it is not a tower file of this node.
         source: AgaveError,
     },
     /// The node already has a tower.
     #[error("there is a tower.bin of this node in {}; with --replace the file takes its place", folder.display())]
     Exists {
-        /// The ledger folder.
+        /// The ledger folder with that tower.
         folder: PathBuf,
     },
     /// The tower to be replaced is newer.
@@ -75,7 +75,7 @@ pub enum TowerFailure {
     Newer {
         /// The file that stays.
         path: PathBuf,
-        /// Its newest slot.
+        /// The newest slot of the tower in it.
         there: u64,
         /// The newest slot of the other tower.
         given: u64,

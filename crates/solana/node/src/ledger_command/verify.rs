@@ -69,7 +69,7 @@ struct ChainPosition {
     block_id: Option<Hash>,
 }
 
-/// Runs all checks.
+/// Runs all checks of a chain, reports each problem, and fails if there was one.
 pub fn run(chain: &OfflineChain, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
     let mut found = Findings { say, wrong: 0, reported: BTreeSet::new(), progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));

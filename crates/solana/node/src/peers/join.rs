@@ -49,7 +49,7 @@ pub use archives::ArchiveUrl;
 const TRIES_MAX: usize = 10;
 /// Interval of progress reports while no node answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
-/// Polling interval.
+/// Interval at which a wait asks again for its result.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a peer to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,17 +71,17 @@ pub enum JoinError {
     /// Gossip's socket cannot be used.
     #[error("gossip cannot listen on {address}: {source} (gossip.port)")]
     Listen {
-        /// The socket's address.
+        /// The address on which gossip should listen.
         address: SocketAddrV4,
-        /// The system's error.
+        /// Why it cannot be bound, as the system says it.
         source: io::Error,
     },
     /// The name of an entrypoint cannot be resolved.
     #[error("gossip.entrypoints: `{entrypoint}` has no address that is known: {source}")]
     Unresolved {
-        /// The entrypoint.
+        /// The entrypoint as configured: `HOST:PORT`.
         entrypoint: String,
-        /// The system's error.
+        /// Why its name has no address, as the system says it.
         source: io::Error,
     },
     /// The ledger folder cannot be written.
@@ -89,7 +89,7 @@ pub enum JoinError {
     Write {
         /// The file or folder.
         path: String,
-        /// The system's error.
+        /// Why it cannot be written, as the system says it.
         source: io::Error,
     },
     /// The folder has another chain.
@@ -103,7 +103,7 @@ pub enum JoinError {
         own: u16,
         /// The cluster's shred version.
         theirs: u16,
-        /// The entrypoint's address.
+        /// The address of the entrypoint that named that version.
         entrypoint: SocketAddrV4,
     },
     /// The entrypoint is in another cluster than the operator named.
@@ -112,7 +112,7 @@ pub enum JoinError {
          entrypoint of that cluster, or correct the key; nothing was fetched"
     )]
     OtherCluster {
-        /// The entrypoint's address.
+        /// The address of the entrypoint that was asked.
         entrypoint: SocketAddrV4,
         /// Its cluster's shred version.
         theirs: u16,
@@ -133,7 +133,7 @@ pub enum JoinError {
     OtherGenesis {
         /// The folder's genesis hash.
         own: Hash,
-        /// The configured one.
+        /// The value of `consensus.expected_genesis_hash`.
         expected: Hash,
     },
     /// The folder's chain has another shred version than the operator named.
@@ -144,7 +144,7 @@ pub enum JoinError {
     OtherShredVersion {
         /// The folder's shred version.
         own: u16,
-        /// The configured one.
+        /// The value of `consensus.expected_shred_version`.
         expected: u16,
     },
     /// Only known nodes may serve a snapshot, and none is named.
@@ -159,9 +159,9 @@ pub enum JoinError {
     /// The snapshot that the operator named cannot be taken.
     #[error("no snapshot from {url} (snapshots.url): {why}")]
     NamedSnapshot {
-        /// The archive's URL.
+        /// The value of `snapshots.url`.
         url: String,
-        /// The reason.
+        /// Why the archive cannot be taken, as a clause.
         why: String,
     },
     /// The downloaded genesis is invalid.
@@ -175,9 +175,9 @@ pub enum JoinError {
     Stopped,
 }
 
-/// A joining node.
+/// Fetches the genesis and a snapshot from a cluster, before the node's tiles run.
 pub struct Joiner<'a> {
-    /// The ledger folder.
+    /// The ledger folder, into which the genesis is written.
     pub folder: &'a Path,
     /// The snapshot folder, if a snapshot may be downloaded.
     pub snapshots: Option<PathBuf>,
@@ -197,9 +197,9 @@ pub struct Joiner<'a> {
     pub takes_unvouched: bool,
     /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
     pub identity: Arc<Identity>,
-    /// The gossip address.
+    /// The node's own gossip address, which it advertises.
     pub gossip: SocketAddrV4,
-    /// The gossip entrypoints.
+    /// The gossip addresses of the entrypoints, with their names resolved.
     pub entrypoints: Vec<SocketAddrV4>,
     /// The emulated links of its datagrams.
     pub links: PeerLinks,
@@ -692,7 +692,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
+    /// Fetches a genesis from a peer that has these files and answers `requests` requests.
     fn genesis_from(
         files: &[(&str, Vec<u8>)],
         requests: usize,

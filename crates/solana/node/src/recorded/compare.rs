@@ -171,7 +171,7 @@ pub(super) fn digest(account: Option<&Account>) -> String {
     hex(&sha256(&[&lamports, &account.owner, &[u8::from(account.executable)], account.data()])[..8])
 }
 
-/// What a transaction came to here.
+/// The result of a transaction that was executed here.
 pub(super) struct LocalResult {
     pub(super) outcome: Outcome,
     pub(super) logs: Vec<String>,

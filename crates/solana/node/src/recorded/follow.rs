@@ -145,12 +145,12 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What a transaction would come to now; nothing changes.
+    /// Simulates a transaction on the bank's state, which does not change.
     fn try_out(&mut self, bank: &Bank, txn: &Txn<'_>) -> Outcome {
         bank.simulate(&mut self.executor, txn).outcome
     }
 
-    /// Executes a transaction.
+    /// Executes a transaction, and reads its accounts before and after.
     fn run(&mut self, bank: &Bank, txn: &Txn<'_>) -> LocalResult {
         let keys = addresses(&self.ledger, bank.slot(), txn);
         let before = keys.iter().map(|key| self.ledger.account(key)).collect();

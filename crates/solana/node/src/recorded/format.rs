@@ -26,7 +26,7 @@ const BLOCKS: &str = "blocks.jsonl.zst";
 /// A block as the cluster's bank made it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Block {
-    /// Its slot.
+    /// The slot in which it was produced.
     pub slot: u64,
     /// The slot of its parent; 0 for slot 0.
     pub parent: u64,
@@ -50,7 +50,7 @@ pub struct Block {
     /// Transactions that the bank refused.
     #[serde(default)]
     pub refused: Vec<RefusedTransaction>,
-    /// What was paid to accounts when it began and ended.
+    /// The payments to accounts at its beginning and its end.
     #[serde(default)]
     pub rewards: Vec<Reward>,
     /// Whether its slot is a hard fork.
@@ -61,16 +61,16 @@ pub struct Block {
 /// A transaction that is part of a block.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LandedTransaction {
-    /// Its bytes.
+    /// The signed transaction as sent; base64 in the file.
     #[serde(rename = "tx", deserialize_with = "bytes")]
     pub bytes: Vec<u8>,
     /// The error, if it failed.
     pub err: Option<TransactionError>,
-    /// What its payer paid, in lamports.
+    /// The fee that its payer paid, in lamports.
     pub fee: u64,
     /// Compute units that it used.
     pub units: u64,
-    /// Its log.
+    /// The lines of its log, in order.
     pub logs: Vec<String>,
     /// The accounts that it changed, by address, each with a digest of its content; empty if it is gone.
     pub changed: BTreeMap<String, String>,
@@ -79,10 +79,10 @@ pub struct LandedTransaction {
 /// A transaction that a bank refused.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct RefusedTransaction {
-    /// Its bytes.
+    /// The signed transaction as sent; base64 in the file.
     #[serde(rename = "tx", deserialize_with = "bytes")]
     pub bytes: Vec<u8>,
-    /// The reason.
+    /// Why the bank refused it.
     pub err: TransactionError,
     /// How many of the block's transactions were executed before it; `None` if that was not recorded.
     pub after: Option<usize>,
@@ -113,7 +113,7 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
 /// A ledger in memory.
 #[derive(Debug)]
 pub struct RecordedLedger {
-    /// Its genesis.
+    /// The genesis on which its blocks build.
     pub genesis: Genesis,
     /// Its blocks in the order in which they were made, slot 0 first.
     pub blocks: Vec<Block>,

@@ -32,25 +32,25 @@ pub enum RecordedError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read, as the system says it.
         source: std::io::Error,
     },
     /// The genesis is invalid.
     #[error("{} is not a genesis: {why}", path.display())]
     Genesis {
-        /// The file.
+        /// The path of `genesis.bin.zst`.
         path: PathBuf,
-        /// The reason.
+        /// Why it is not a genesis, as a clause.
         why: String,
     },
     /// A line is no block.
     #[error("line {line} of {} is not a block: {source}", path.display())]
     Line {
-        /// The file.
+        /// The path of `blocks.jsonl.zst`.
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
-        /// The parser's error.
+        /// Why the line cannot be parsed.
         source: serde_json::Error,
     },
     /// The blocks are not in order.
@@ -59,7 +59,7 @@ pub enum RecordedError {
         path.display()
     )]
     Order {
-        /// The file.
+        /// The path of `blocks.jsonl.zst`.
         path: PathBuf,
         /// The slot of the first block that is out of order.
         slot: u64,
@@ -70,7 +70,7 @@ pub enum RecordedError {
     /// Some ledgers came to something else here.
     #[error("{differ} of {all} recorded ledgers differ")]
     Differ {
-        /// How many.
+        /// The number of ledgers with a difference.
         differ: usize,
         /// The number of ledgers.
         all: usize,
@@ -81,11 +81,11 @@ pub enum RecordedError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("slot {slot}{}: {what}", place(.transaction.as_deref()))]
 pub struct Difference {
-    /// The block's slot.
+    /// The slot of the block that differs.
     pub slot: u64,
     /// The transaction: its number in the block and its signature; `None` if it is the block.
     pub transaction: Option<String>,
-    /// What differs, and how.
+    /// The recorded value and ours, as a clause.
     pub what: String,
 }
 
@@ -93,7 +93,7 @@ fn place(transaction: Option<&str>) -> String {
     transaction.map_or_else(String::new, |transaction| format!(", transaction {transaction}"))
 }
 
-/// What was replayed.
+/// Totals of one or more replays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayCounts {
     /// Number of blocks, without slot 0 and without those that were executed again.

@@ -260,7 +260,6 @@ fn end(ledger: &Ledger, batches: Vec<Vec<u8>>) -> End {
     End { block: ledger.recent_blocks(1)[0], batches, accounts }
 }
 
-/// Serial execution.
 fn serial(world: &World, entries: &[Vec<Vec<u8>>], hash: Hash) -> End {
     let ledger = world.ledger();
     let bank = ledger.begin_slot(2, 1).unwrap();

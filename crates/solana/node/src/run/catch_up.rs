@@ -9,7 +9,7 @@ use hearth_command::progress::Progress;
 /// A node this many slots behind has caught up: shreds of these slots are still on their way.
 const SLOTS_NEAR: u64 = 4;
 
-/// Where a node is.
+/// The distance of a node from its cluster's newest slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CatchUpPosition {
     /// No shreds of a slot that is newer than at the start have come.

@@ -11,7 +11,7 @@ use hearth_command::output::CommandOutput;
 use super::ValidatorError;
 use crate::admin::AdminClient;
 
-/// `hearth validator authorized-voter`
+/// The subcommands of `hearth validator authorized-voter`.
 #[derive(Subcommand)]
 pub enum AuthorizedVoter {
     /// Let another key sign votes.

@@ -28,7 +28,7 @@ const LINES: [(&str, &str); 12] = [
     ("Shred Version", "shred_version"),
 ];
 
-/// `hearth validator contact-info`
+/// The arguments of `hearth validator contact-info`.
 #[derive(Args)]
 pub struct ContactInfoOptions {
     /// Write it as JSON to FILE, or to standard output without FILE.

@@ -17,7 +17,7 @@ use crate::admin::AdminClient;
 /// Interval of looks for the end of the process.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// `hearth validator exit`
+/// The arguments of `hearth validator exit`.
 #[derive(Args)]
 pub struct Exit {
     /// Ask at once, without waiting for a restart window.
@@ -26,7 +26,7 @@ pub struct Exit {
     /// Do not wait until the process has ended.
     #[arg(long)]
     pub no_wait_for_exit: bool,
-    /// What a restart window is.
+    /// The conditions of a restart window.
     #[command(flatten)]
     pub window: Window,
 }

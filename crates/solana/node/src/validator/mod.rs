@@ -42,21 +42,21 @@ use crate::run::{self, RunError};
 pub use options::{NodeOptions, PortRange};
 pub use restart_window::Window;
 
-/// `hearth validator`
+/// The arguments of `hearth validator`.
 #[derive(Args)]
 pub struct Options {
-    /// Which node.
+    /// The node to start, or the one that the subcommand is about.
     #[command(flatten)]
     pub node: NodeSelector,
     /// The options of the node that starts.
     #[command(flatten)]
     pub given: NodeOptions,
-    /// What to do with a node that runs; without one, a node starts.
+    /// The action on a node that runs; without one, a node starts.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// Which node is meant.
+/// The options that select a node.
 #[derive(Args, Clone, Debug, Default)]
 pub struct NodeSelector {
     /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].
@@ -105,15 +105,15 @@ pub enum ValidatorError {
     /// An option is invalid.
     #[error("{option}: {what}")]
     Option {
-        /// The option's name.
+        /// The option with its dashes, such as `--name`.
         option: &'static str,
-        /// The problem.
+        /// The problem with its value, as a clause.
         what: String,
     },
     /// The configuration with the options is invalid.
     #[error("these options with the configuration make `{key}` wrong: {what}")]
     Together {
-        /// The configuration key.
+        /// The configuration key as a dotted path.
         key: &'static str,
         /// The problem with its value.
         what: String,
@@ -121,9 +121,9 @@ pub enum ValidatorError {
     /// A key's file cannot be found.
     #[error("cannot read {}: {source}", path.display())]
     KeyFile {
-        /// The file.
+        /// The path of the key's file, as given.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read, as the system says it.
         source: std::io::Error,
     },
     /// Options of the node come with a subcommand.
@@ -136,7 +136,7 @@ pub enum ValidatorError {
         folder.display()
     )]
     NoGenesis {
-        /// The ledger folder.
+        /// The ledger folder, which has no genesis.
         folder: PathBuf,
     },
     /// The folder's chain has another shred version than the operator named.
@@ -146,11 +146,11 @@ pub enum ValidatorError {
         folder.display()
     )]
     OtherShredVersion {
-        /// The ledger folder.
+        /// The ledger folder with that chain.
         folder: PathBuf,
         /// The chain's shred version.
         own: u16,
-        /// The configured one.
+        /// The value of `consensus.expected_shred_version`.
         expected: u16,
     },
     /// The node cannot start, or has failed.
@@ -179,17 +179,17 @@ pub enum ValidatorError {
     /// The node's answer does not have the form of Agave's methods.
     #[error("{method}: the node answers {answer}")]
     Garbled {
-        /// The method.
+        /// The method of the admin socket that was called.
         method: &'static str,
-        /// The answer.
+        /// The node's answer, as JSON text.
         answer: String,
     },
     /// The node refuses another identity.
     #[error("the identity stays {identity}: {why}")]
     IdentityStays {
-        /// The identity.
+        /// The identity that the node keeps, in base58.
         identity: String,
-        /// The node's words.
+        /// Why the node refuses, as its admin socket says it.
         why: String,
     },
     /// The node leads too often for the requested idle time.
@@ -198,7 +198,7 @@ pub enum ValidatorError {
          (--min-idle-time)"
     )]
     NoWindow {
-        /// The requested slots.
+        /// The requested length in slots.
         wanted: u64,
         /// The longest window's slots.
         longest: u64,

@@ -116,9 +116,9 @@ pub struct NodeOptions {
 /// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// The first port.
+    /// The lowest port of the range.
     pub first: u16,
-    /// The last port.
+    /// The highest port, which belongs to the range.
     pub last: u16,
 }
 

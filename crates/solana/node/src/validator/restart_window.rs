@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Duration of a slot where the genesis cannot be read.
 const SLOT_MS_DEFAULT: u64 = 400;
 
-/// What a restart window is.
+/// The conditions of a restart window.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Window {
     /// How long the node must not lead, from the restart on.
@@ -45,13 +45,13 @@ pub struct Window {
     pub skip_health_check: bool,
 }
 
-/// `hearth validator wait-for-restart-window`
+/// The arguments of `hearth validator wait-for-restart-window`.
 #[derive(Args)]
 pub struct WaitForRestartWindow {
     /// The node whose leader slots count [default: the node itself].
     #[arg(long, value_name = "ADDRESS")]
     pub identity: Option<Address>,
-    /// What a restart window is.
+    /// The conditions of a restart window.
     #[command(flatten)]
     pub window: Window,
 }
@@ -63,7 +63,7 @@ impl WaitForRestartWindow {
     }
 }
 
-/// What a look at the node has found.
+/// The state of a node and its cluster at one query.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NodeFacts {
     pub slot: u64,
@@ -81,7 +81,7 @@ pub(super) struct NodeFacts {
     pub snapshot: Option<u64>,
 }
 
-/// What follows from a look.
+/// The decision after one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WindowCheck {
     /// It is a good time.
@@ -259,7 +259,7 @@ pub(super) fn wait(
     }
 }
 
-/// Where the node serves its RPC, once it runs.
+/// The address at which the node serves its RPC, once it runs.
 fn rpc_address(admin: &mut AdminClient) -> Result<SocketAddr, ValidatorError> {
     let answer = admin.call("rpcAddress")?;
     match answer.as_str().map(str::parse) {

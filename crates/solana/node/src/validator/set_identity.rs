@@ -17,7 +17,7 @@ use crate::admin::AdminClient;
 /// Interval of looks whether the identity has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// `hearth validator set-identity`
+/// The arguments of `hearth validator set-identity`.
 #[derive(Args)]
 pub struct SetIdentity {
     /// The key, a JSON file that the node may read.

@@ -39,11 +39,11 @@ pub struct Control {
     exhausted: AtomicU64,
 }
 
-/// What all benchg currently do, set by [`Control::set`].
+/// The current work of all benchg, set by [`Control::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Generate nothing.
+    /// Generate nothing, neither signatures nor transfers.
     Idle = 0,
     /// Sign ahead, send nothing.
     Presign = 1,
@@ -57,7 +57,7 @@ impl Control {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// The current phase.
+    /// The phase that was set last.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             1 => Phase::Presign,
@@ -79,9 +79,9 @@ impl Control {
 
 /// An account that the generator can sign for.
 pub struct Account {
-    /// Its signing key.
+    /// The key that signs transfers from the account.
     pub key: SigningKey,
-    /// Its address.
+    /// The account's address, which is the key's public key.
     pub address: [u8; 32],
 }
 

@@ -19,7 +19,7 @@ const MAX_RESPONSE: usize = 64 << 10;
 pub enum Answer {
     /// The response is incomplete.
     Waiting,
-    /// The response's body.
+    /// The response is complete; this is its body.
     Body(Vec<u8>),
     /// The connection broke, or the response is invalid.
     Broken,
@@ -100,7 +100,7 @@ impl HttpClient {
         }
     }
 
-    /// Closes the connection.
+    /// Closes the connection, and forgets the request under way.
     pub fn disconnect(&mut self) {
         self.stream = None;
         self.request.clear();

@@ -37,7 +37,7 @@ pub struct Sample {
     pub transaction_count: u64,
 }
 
-/// Which RPC to observe, and where samples go.
+/// The configuration of bencho: the RPC to observe, and the receiver of samples.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The RPC's HTTP address.

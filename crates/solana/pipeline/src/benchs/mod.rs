@@ -43,7 +43,7 @@ hearth_tile::counters! {
     }
 }
 
-/// Where to send, and how.
+/// The configuration of benchs: the address to send to, and how to send.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The TPU's QUIC port.

@@ -115,7 +115,7 @@ impl ExecVerdict {
         w.at
     }
 
-    /// Reads a verdict.
+    /// Reads a verdict that [`ExecVerdict::write`] wrote.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         let (kind, place, error, count) = (r.u8(), r.u32(), r.u64(), r.u16());

@@ -16,7 +16,7 @@ pub const ORDER_ENTRIES: usize = 256;
 pub struct WorkOrder {
     /// Identifies the order; the report repeats it.
     pub id: u64,
-    /// The block's slot.
+    /// The slot of the block that is executed.
     pub slot: u64,
     /// The work to do.
     pub work: Work,
@@ -27,7 +27,7 @@ pub struct WorkOrder {
 pub enum Work {
     /// Verify the signatures of transactions and execute them, in order.
     Execute {
-        /// Where the transactions' bytes are.
+        /// The places of the transactions' bytes in the order's data, in order.
         txns: Vec<TransactionRange>,
         /// Whether the block was executed before: then its signatures are verified, and its costs are not needed.
         is_known: bool,
@@ -43,12 +43,12 @@ pub enum Work {
     },
 }
 
-/// Where a transaction's bytes are within the order's data.
+/// The place of a transaction's bytes in the order's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionRange {
     /// Offset of the first byte.
     pub at: u32,
-    /// Length in bytes.
+    /// How many bytes the transaction has.
     pub len: u16,
 }
 
@@ -90,7 +90,7 @@ pub enum Failure {
     Outcome {
         /// The transaction's index in the order.
         txn: u32,
-        /// Its outcome.
+        /// The outcome, which is never a committed one.
         outcome: Outcome,
     },
 }

@@ -29,14 +29,14 @@ pub struct WorkerConfig {
     pub recording: Option<RecorderConfig>,
 }
 
-/// What one step did.
+/// The work that one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// Verified this many signatures.
     Signatures(usize),
     /// Executed this many transactions.
     Transactions(usize),
-    /// Verified hashes.
+    /// Verified the hashes of some entries.
     Hashes,
 }
 
@@ -80,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// Starts an order.
+    /// Starts an order in place of the one before.
     pub fn begin(&mut self, order: &WorkOrder) {
         self.report = None;
         self.costs.clear();

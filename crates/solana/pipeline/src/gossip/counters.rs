@@ -25,7 +25,7 @@ hearth_tile::counters! {
 pub struct Counters {
     /// The state machine's, as of the last housekeeping.
     pub protocol: protocol::Counters,
-    /// The tile's own.
+    /// The counters of the tile itself, about news that consensus does not get.
     pub own: TileCounters,
 }
 

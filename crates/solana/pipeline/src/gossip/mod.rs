@@ -98,7 +98,7 @@ pub struct Config {
 /// Archives of snapshots that a node serves: slot and hash of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedArchives {
-    /// The full one.
+    /// Slot and hash of the full archive.
     pub full: (u64, Hash),
     /// One that builds on it, of a later slot.
     pub incremental: Option<(u64, Hash)>,
@@ -114,7 +114,7 @@ impl AnnouncedArchives {
         *self.0.lock() = archives;
     }
 
-    /// What is announced.
+    /// The archives that are announced now; `None` if there are none.
     pub fn get(&self) -> Option<ServedArchives> {
         *self.0.lock()
     }

@@ -18,7 +18,7 @@ pub struct AncestorQuestion {
     pub node: Pubkey,
 }
 
-/// A node's answer.
+/// A node's answer: the ancestors of the block in question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AncestorAnswer {
     /// The node that answers.
@@ -32,14 +32,14 @@ impl AncestorQuestion {
     /// Bytes of a message.
     pub const SIZE: usize = 8 + 32;
 
-    /// Encodes the message.
+    /// Encodes the slot and the node.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut buffer = [0; Self::SIZE];
         writer(&mut buffer).u64(self.slot).put(&self.node);
         buffer
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::encode`] made.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         Self { slot: r.u64(), node: *r.bytes() }
@@ -65,7 +65,7 @@ impl AncestorAnswer {
         buffer
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::encode`] made.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         let (node, mut hashes) = (*r.bytes(), Vec::with_capacity(ANCESTORS_MAX));

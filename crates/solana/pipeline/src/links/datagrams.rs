@@ -12,7 +12,7 @@ use super::codec::{Reader, Writer, writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PortKind {
-    /// TPU over QUIC.
+    /// TPU over QUIC: a unidirectional stream is a transaction.
     Quic = 0,
     /// The plain UDP TPU port: a datagram is a transaction.
     Udp = 1,
@@ -22,7 +22,7 @@ pub enum PortKind {
     Repair = 3,
     /// Other nodes' repair requests.
     ServeRepair = 4,
-    /// Gossip messages.
+    /// Gossip: a datagram is a message of its protocol.
     Gossip = 5,
     /// Responses of leaders to which this node sends transactions.
     TxSend = 6,
@@ -43,14 +43,14 @@ impl PortKind {
     }
 }
 
-/// A received datagram.
+/// A datagram that net received, without IP and UDP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The sender's address.
+    /// Address and UDP port of the sender.
     pub from: SocketAddr,
     /// The port that received it.
     pub port: PortKind,
-    /// The datagram's bytes.
+    /// The datagram's payload, at most a packet long.
     pub data: &'a [u8],
 }
 
@@ -80,7 +80,7 @@ impl<'a> Datagram<'a> {
         w.u8(self.port as u8).put(self.data).at
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let from = get_addr(&mut r);
@@ -92,7 +92,7 @@ impl<'a> Datagram<'a> {
 /// Datagrams to send to one address: equal in size, the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing<'a> {
-    /// The destination.
+    /// Address and UDP port of the receiver.
     pub to: SocketAddr,
     /// The port to send from; any port if the node lacks that one.
     pub port: PortKind,
@@ -113,7 +113,7 @@ impl<'a> Outgoing<'a> {
         w.u8(port as u8).u16(segment).at + data_len
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write_header`] began.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let (to, port, segment) = (get_addr(&mut r), PortKind::read(r.u8()), r.u16());

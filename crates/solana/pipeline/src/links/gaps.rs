@@ -16,7 +16,7 @@ pub const SLOT_GONE: u16 = 2;
 /// Maximum shreds listed per message: as many as one look requests.
 pub const GAPS_MAX: usize = 64;
 
-/// A partial slot.
+/// A partial slot, and which of its shreds are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotGaps {
     /// The partial slot's number.
@@ -51,7 +51,7 @@ impl SlotGaps {
         buffer
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::encode`] made.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         let (slot, parent, highest_from) = (r.u64(), r.u64(), r.u32());

@@ -58,7 +58,7 @@ pub enum SlotNews<'a> {
     Contradiction {
         /// The slot of both shreds.
         slot: u64,
-        /// The contradictory shreds.
+        /// Two shreds that contradict each other, as they were received.
         shreds: [&'a [u8]; 2],
     },
 }
@@ -103,7 +103,7 @@ impl PeerNews {
         }
     }
 
-    /// Reads a message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(message: &[u8]) -> Self {
         let mut r = Reader(message);
         match r.u8() {
@@ -149,7 +149,7 @@ impl<'a> TowerNews<'a> {
         }
     }
 
-    /// Reads a message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(message: &'a [u8]) -> Self {
         let mut r = Reader(message);
         match r.u8() {
@@ -179,7 +179,7 @@ impl<'a> SlotNews<'a> {
         }
     }
 
-    /// Reads a message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(message: &'a [u8]) -> Self {
         let mut r = Reader(message);
         let (kind, slot) = (r.u8(), r.u64());
@@ -206,7 +206,7 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Reads a message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(message: &'a [u8]) -> Self {
         let mut r = Reader(message);
         match r.u8() {

@@ -9,7 +9,7 @@ use super::codec::{Reader, Writer, writer};
 /// Transactions for one bank that conflict with nothing in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Microblock<'a> {
-    /// The microblock's slot.
+    /// The leader slot that the microblock is for.
     pub slot: u64,
     /// Sequential over all banks within the slot, from 0.
     pub id: u64,
@@ -24,7 +24,7 @@ pub struct MicroblockTxn<'a> {
     pub reserved_cost: u32,
     /// When it entered the node, in microseconds; 0 if unknown.
     pub origin_us: u32,
-    /// Its wire bytes.
+    /// The transaction's wire bytes, signatures included.
     pub bytes: &'a [u8],
     /// If it uses lookup tables: the digest of the accounts from them that pack has locked.
     pub locked: Option<u64>,
@@ -58,7 +58,7 @@ impl<'a> Microblock<'a> {
         size
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let (slot, id, count) = (r.u64(), r.u64(), r.u16());
@@ -90,9 +90,9 @@ impl<'a> Microblock<'a> {
 /// committed, since poh takes them in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutedMicroblock<'a> {
-    /// The microblock's slot.
+    /// The leader slot that the microblock is for.
     pub slot: u64,
-    /// The microblock's id.
+    /// The microblock's number in its slot, from 0.
     pub id: u64,
     /// Merkle root over all signatures of the committed transactions; zero if there are none.
     pub mixin: [u8; 32],
@@ -118,7 +118,7 @@ impl<'a> ExecutedMicroblock<'a> {
         writer(buffer).u64(slot).u64(id).put(mixin).u16(txn_count).at + txns_len
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write_header`] began.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let (slot, id, mixin, txn_count) = (r.u64(), r.u64(), *r.bytes(), r.u16());
@@ -129,9 +129,9 @@ impl<'a> ExecutedMicroblock<'a> {
 /// A bank has finished a microblock and passed it to poh: pack can release its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The microblock's slot.
+    /// The leader slot that the microblock is for.
     pub slot: u64,
-    /// The microblock's id.
+    /// The microblock's number in its slot, from 0.
     pub id: u64,
     costs: &'a [u8],
 }
@@ -151,7 +151,7 @@ impl<'a> Completion<'a> {
         w.at
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         Self { slot: r.u64(), id: r.u64(), costs: r.0 }

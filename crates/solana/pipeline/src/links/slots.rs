@@ -18,14 +18,14 @@ macro_rules! words {
             /// Size of the message, bytes.
             pub const SIZE: usize = 8 * [$(stringify!($field)),*].len();
 
-            /// Encodes the message.
+            /// Encodes the fields in order, little-endian.
             pub fn encode(&self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];
                 writer(&mut bytes)$(.u64(self.$field))*;
                 bytes
             }
 
-            /// Reads the message.
+            /// Reads a message that `encode` made.
             pub fn read(payload: &[u8]) -> Self {
                 let mut r = Reader(payload);
                 Self { $($field: r.u64()),* }
@@ -53,7 +53,7 @@ impl LeaderSlot {
     /// Size of the message, bytes.
     pub const SIZE: usize = 4 * 8 + 32;
 
-    /// Encodes the message.
+    /// Encodes the fields in order, little-endian.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let w = &mut writer(&mut bytes);
@@ -61,7 +61,7 @@ impl LeaderSlot {
         bytes
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::encode`] made.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         Self { slot: r.u64(), start_ns: r.u64(), end_ns: r.u64(), max_microblocks: r.u64(), blockhash: *r.bytes() }
@@ -134,7 +134,7 @@ impl<'a> PohEntry<'a> {
             .at
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         let (slot, parent_slot, tick, last) = (r.u64(), r.u64(), r.u8(), r.u8() != 0);

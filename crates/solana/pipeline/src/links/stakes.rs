@@ -41,7 +41,7 @@ impl<'a> StakesPiece<'a> {
         w.at
     }
 
-    /// Reads the message.
+    /// Reads a message that [`Self::write`] made.
     pub fn read(payload: &'a [u8]) -> Self {
         let mut r = Reader(payload);
         Self { first: r.u32() as usize, total: r.u32() as usize, entries: r.0 }

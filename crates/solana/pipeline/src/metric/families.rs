@@ -17,7 +17,7 @@ use hearth_tile::{CounterDecl, CounterKind};
 use super::process::Process;
 use super::served::{Metric, Type};
 
-/// Where the value of a sample comes from.
+/// The source of a sample's value.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A word of a counters region.

@@ -46,14 +46,14 @@ hearth_tile::counters! {
     }
 }
 
-/// Where metrics are served, and from what.
+/// Configuration of metric: the address to serve at, and the sources of the values.
 #[derive(Debug)]
 pub struct Config {
-    /// The HTTP address.
+    /// Address and TCP port of the HTTP server.
     pub listen: SocketAddr,
     /// A socket already listening there.
     pub bound: Option<TcpListener>,
-    /// The node's workspace.
+    /// Path of the workspace file, which holds the counters of all tiles.
     pub workspace: PathBuf,
     /// A folder on the ledger's file system.
     pub ledger: PathBuf,

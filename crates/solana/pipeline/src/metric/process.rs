@@ -66,20 +66,20 @@ fn known(bytes: &AtomicU64) -> Option<f64> {
 pub(super) enum Process {
     /// CPU time of all threads.
     Cpu,
-    /// Resident memory.
+    /// Resident memory of the process.
     Resident,
     /// When the node started.
     Start,
-    /// The node's version.
+    /// The node's version, as a label on the value 1.
     Version,
     /// Free bytes on the ledger's file system.
     DiskFree,
-    /// Its total size.
+    /// Bytes of the ledger's file system.
     DiskSize,
 }
 
 impl Process {
-    /// All values.
+    /// All values, in the order in which they are served.
     pub const ALL: [Process; 6] =
         [Process::Cpu, Process::Resident, Process::Start, Process::Version, Process::DiskFree, Process::DiskSize];
 

@@ -10,7 +10,7 @@ use hearth_tile::CounterKind;
 pub enum Type {
     /// Only grows while the node runs.
     Counter,
-    /// Moves both ways.
+    /// A level that moves both ways.
     Gauge,
     /// Buckets, a sum and a count.
     Histogram,

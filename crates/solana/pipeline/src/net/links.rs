@@ -16,7 +16,7 @@ use hearth_netem::{LinksFile, Rules, World};
 /// How often to check whether the file has changed, in nanoseconds.
 pub const LOOK_NS: u64 = 250_000_000;
 
-/// Where the file is, and which node reads it.
+/// The path of the file of emulated links, and the node that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinksConfig {
     /// Path of the file.
@@ -28,7 +28,7 @@ pub struct LinksConfig {
 /// Identifies a version of a file.
 type Stamp = (u64, i64, i64, u64);
 
-/// Watches the file.
+/// Rereads the file of emulated links when it changes.
 pub struct LinksWatch {
     config: LinksConfig,
     seen: Option<Stamp>,

@@ -102,7 +102,7 @@ pub struct Config {
 /// Ports that receive transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionPorts {
-    /// TPU over QUIC.
+    /// TPU over QUIC: one transaction per unidirectional stream.
     pub quic: SocketAddr,
     /// Plain UDP TPU port.
     pub udp: SocketAddr,
@@ -113,7 +113,7 @@ pub struct TransactionPorts {
 pub struct ShredPorts {
     /// Shreds from the Turbine tree.
     pub tvu: SocketAddr,
-    /// Repair responses.
+    /// Other nodes' responses to this node's repair requests.
     pub repair: SocketAddr,
     /// Other nodes' repair requests.
     pub serve_repair: SocketAddr,

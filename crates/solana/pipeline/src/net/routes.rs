@@ -27,7 +27,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Those that the topology gives this tile, all elective from now on.
+    /// Makes the routes from the outputs that the topology gives this tile; all are elective from now on.
     pub fn new(host: &mut Host<'_>) -> Self {
         let routes = Self {
             quic: host.outputs(NET_QUIC),

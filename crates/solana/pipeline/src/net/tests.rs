@@ -48,7 +48,7 @@ fn send(from: &UdpSocket, to: SocketAddr, data: &[u8], segment: Option<u16>) {
     assert_eq!(from.send(&[Message { to, data, segment }]).unwrap(), 1);
 }
 
-/// What arrived on a link: sender, port and bytes.
+/// A datagram that arrived on a link: sender, port and bytes.
 fn taken(rig: &mut Rig<Net>, link: &str) -> Vec<(SocketAddr, PortKind, Vec<u8>)> {
     let read = |(_, payload): (u64, Vec<u8>)| {
         let datagram = Datagram::read(&payload);

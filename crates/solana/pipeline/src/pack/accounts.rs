@@ -68,7 +68,7 @@ impl Account {
     }
 }
 
-/// All tracked accounts.
+/// The accounts that pending and executing transactions name, with their locks.
 #[derive(Debug)]
 pub struct Accounts {
     table: IndexTable,
@@ -115,13 +115,13 @@ impl Accounts {
         self.entries.len() - self.free.len()
     }
 
-    /// The account `id`.
+    /// The tracked account with this id.
     #[inline]
     pub fn get(&self, id: u32) -> &Account {
         &self.entries[id as usize]
     }
 
-    /// The account `id`.
+    /// The tracked account with this id, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut Account {
         &mut self.entries[id as usize]

@@ -23,10 +23,10 @@ const MICROBLOCK_COST: u64 = 2_000_000;
 /// Maximum microblocks in flight per bank. On a shared core, this is what a bank does in one turn.
 pub(super) const FLIGHTS_PER_BANK: u32 = 8;
 
-/// How pack works.
+/// Configuration of pack: its limits, and how it fills blocks.
 #[derive(Clone)]
 pub struct Config {
-    /// Maximum pending transactions.
+    /// Maximum transactions that may be pending in pack.
     pub capacity: usize,
     /// Maximum distinct accounts that they may name.
     pub accounts: usize,

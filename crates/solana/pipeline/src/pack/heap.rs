@@ -12,7 +12,7 @@ const ARITY: usize = 4;
 /// A heap with capacity for fewer entries is not trimmed.
 const SHRINK_FROM: usize = 64;
 
-/// What orders a transaction.
+/// The rank of a pending transaction: the higher its reward per cost, the sooner it is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Lamports paid to the leader.
@@ -68,7 +68,7 @@ impl Heap {
         self.entries.first()
     }
 
-    /// Adds a transaction.
+    /// Adds a transaction's rank, and writes the heap positions that change to `places`.
     #[inline]
     pub fn push(&mut self, entry: Entry, places: &mut [u32]) {
         self.entries.push(entry);

@@ -6,7 +6,6 @@
 //! drops   nothing
 //! source  doubly linked lists in an array, with a bitmap of the non-empty ones
 
-/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// Lists, each with its newest slot first.

@@ -142,7 +142,7 @@ pub struct Pack {
     hold_when_full: bool,
     capacity: usize,
     blockhashes: BlockhashQueue,
-    /// Where to look up the blockhashes of other nodes' blocks.
+    /// The ledger, which has the blockhashes of other nodes' blocks.
     others: Option<Arc<Ledger>>,
     tables: Tables,
     drops: DropLog,

@@ -27,7 +27,7 @@ impl LockId {
         Self(id << 1 | u32::from(write))
     }
 
-    /// The account's id.
+    /// The id of the account, below 2^31.
     #[inline]
     pub fn account(self) -> u32 {
         self.0 >> 1
@@ -40,7 +40,7 @@ impl LockId {
     }
 }
 
-/// Where a pending transaction waits.
+/// The place where a pending transaction waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The slot is empty.
@@ -58,7 +58,7 @@ pub enum State {
 /// A transaction's metadata, besides its bytes and locks.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// Its rank.
+    /// The rank by which pack chooses among ready transactions.
     pub entry: Entry,
     /// Keyed hash of its first signature.
     pub tag: u64,
@@ -68,7 +68,7 @@ pub struct Meta {
     pub origin_us: u32,
     /// The account whose queue it left to compete on behalf of all that wait there.
     pub delegate_of: Option<u32>,
-    /// Where it waits.
+    /// Whether and where the transaction waits; vacant if the pool slot is free.
     pub state: State,
     len: u16,
     locks: u16,

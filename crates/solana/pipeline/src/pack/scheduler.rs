@@ -133,7 +133,7 @@ impl Scheduler {
         }
     }
 
-    /// Totals so far.
+    /// The totals since the scheduler was made.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -10,7 +10,6 @@
 
 use crate::tag_cache::resident_words;
 
-/// An empty place.
 const FREE: u64 = 0;
 
 /// Maps hashes to positions.

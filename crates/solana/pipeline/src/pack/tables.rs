@@ -22,7 +22,7 @@ use hearth_wire::Txn;
 
 use super::TXN_BYTES;
 
-/// Maximum waiting transactions.
+/// Maximum transactions that wait for their lookup tables.
 pub(super) const ROOM: usize = 1024;
 /// Slot starts that a transaction waits for: the one after the slot that creates its table, and one more because the
 /// creating transaction may itself have waited for a slot.
@@ -41,9 +41,9 @@ pub struct Arrival {
 
 /// A transaction whose tables must be resolved, perhaps again.
 pub struct UnresolvedTransaction {
-    /// Its wire bytes.
+    /// The transaction's wire bytes, signatures included.
     pub bytes: Box<[u8]>,
-    /// How it arrived.
+    /// How it arrived, which pack needs once the tables are resolved.
     pub arrival: Arrival,
     slots_left: u8,
 }

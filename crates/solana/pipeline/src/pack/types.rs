@@ -53,7 +53,7 @@ pub struct Limits {
     pub block_growth: u64,
     /// Compute units of a microblock with several transactions, because a bank executes it in one go.
     pub microblock_cost: u64,
-    /// Transactions per microblock.
+    /// Maximum transactions of a microblock.
     pub microblock_txns: usize,
     /// Bytes of a microblock's transactions, each with [`SchedulerConfig::TXN_HEADER`].
     pub microblock_bytes: usize,
@@ -73,11 +73,11 @@ pub enum Pacing {
 /// Parameters of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerConfig {
-    /// Maximum pending transactions.
+    /// Maximum pending transactions, for which the pool has memory.
     pub capacity: usize,
     /// Maximum accounts that pending and executing transactions name.
     pub accounts: usize,
-    /// Number of banks.
+    /// How many banks execute microblocks side by side.
     pub banks: usize,
     /// Maximum microblocks in flight per bank.
     pub flights_per_bank: u32,
@@ -106,7 +106,7 @@ impl SchedulerConfig {
 /// Why a transaction was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectReason {
-    /// Longer than [`TXN_BYTES`].
+    /// It has more than [`TXN_BYTES`] bytes.
     #[error("the transaction is too long")]
     TooLong,
     /// It names no account, or more than [`TXN_LOCKS`].
@@ -149,7 +149,7 @@ impl From<RejectReason> for DropReason {
 /// The limit that a block reached before its slot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockLimit {
-    /// Compute units.
+    /// Compute units of all transactions together.
     Compute,
     /// Entry bytes, which the block's maximum of shreds limits too.
     Bytes,
@@ -184,13 +184,13 @@ pub enum Idle {
 /// Totals of a scheduler. `offered` = `scheduled` + everything refused, evicted or expired + pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Transactions offered.
+    /// Transactions that were offered, whatever became of them.
     pub offered: u64,
-    /// Transactions in microblocks.
+    /// Transactions that were put into microblocks.
     pub scheduled: u64,
-    /// Microblocks built.
+    /// Microblocks handed to banks; none is empty.
     pub microblocks: u64,
-    /// Refused: too long.
+    /// Refused: longer than a transaction may be.
     pub too_long: u64,
     /// Refused: no account or too many.
     pub too_many_accounts: u64,
@@ -200,7 +200,7 @@ pub struct Counts {
     pub too_costly: u64,
     /// Refused: expired on arrival.
     pub expired_on_arrival: u64,
-    /// Refused: already pending.
+    /// Refused: it is pending already.
     pub duplicate: u64,
     /// Refused: no slot free, and none pays worse.
     pub pool_full: u64,
@@ -214,7 +214,7 @@ pub struct Counts {
     pub put_off_account_limit: u64,
     /// Times a transaction joined an account's queue.
     pub waited: u64,
-    /// Ready transactions examined.
+    /// Ready transactions that were examined for a microblock, those that did not fit included.
     pub looked_at: u64,
     /// Compute units reserved, not used and returned to the block.
     pub cost_given_back: u64,

@@ -109,7 +109,7 @@ impl Config {
 /// An entry of a block, without its transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The entry's slot.
+    /// The slot in whose block the entry is.
     pub slot: u64,
     /// The slot of the parent block.
     pub parent_slot: u64,
@@ -123,7 +123,7 @@ pub struct Entry {
     pub hash: [u8; 32],
 }
 
-/// What one [`PohChain::step`] did.
+/// The outcome of one [`PohChain::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A slot has started.
@@ -172,7 +172,7 @@ pub enum MixinRefusal {
 enum Turn {
     /// This node leads every slot.
     Always,
-    /// Another node leads.
+    /// Another node leads; meanwhile the chain hashes ahead for the slots that may be skipped.
     Waits(SkippedSlots),
     /// This node leads next, and the ticks of skipped slots come first.
     Skips(SkippedSlots),
@@ -180,7 +180,7 @@ enum Turn {
     Leads,
 }
 
-/// A leader's chain.
+/// The hash chain of a leader: when to hash, tick, mix in, and start and end slots.
 #[derive(Clone, Debug)]
 pub struct PohChain {
     config: Config,
@@ -206,11 +206,11 @@ pub struct PohChain {
 struct Active {
     start_ns: u64,
     end_ns: u64,
-    /// Ticks emitted.
+    /// Ticks of the slot that were emitted so far.
     ticks: u64,
     /// Hashes since the last tick.
     in_tick: u64,
-    /// Microblocks mixed in.
+    /// Microblocks of the slot that were mixed in so far.
     taken: u64,
     /// The slot's final count of microblocks; `None` until pack is done.
     total: Option<u64>,
@@ -338,7 +338,7 @@ impl PohChain {
         self.scheduled_ns = at_ns;
     }
 
-    /// The chain's hash.
+    /// The newest hash of the chain.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
     }

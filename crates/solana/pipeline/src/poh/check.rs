@@ -96,7 +96,7 @@ impl TickCheck {
     /// Like [`TickCheck::entries`], from each entry's number of hashes and whether it is a tick.
     ///
     /// # Errors
-    /// Those of [`TickCheck::entries`].
+    /// The errors of [`TickCheck::entries`].
     pub fn counts(
         &mut self,
         mut entries: impl DoubleEndedIterator<Item = (u64, bool)> + Clone,

@@ -34,7 +34,7 @@ pub struct Demand {
     ended_ns: u64,
 }
 
-/// The chain's position.
+/// How far the chain and its confirmation are.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// The last slot that ended.

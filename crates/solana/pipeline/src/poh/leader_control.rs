@@ -18,7 +18,7 @@ use crate::links::codec::{Reader, writer};
 /// The parent of the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// Its slot.
+    /// The parent's slot, perhaps several before the next block's.
     pub slot: u64,
     /// The hash of its last entry.
     pub blockhash: [u8; 32],
@@ -67,7 +67,7 @@ impl LeaderOrder {
         w.at
     }
 
-    /// Reads an order.
+    /// Reads an order that [`LeaderOrder::write`] wrote.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         let (kind, slot) = (r.u8(), r.u64());
@@ -92,7 +92,7 @@ impl LeaderAnswer {
         writer(buffer).u8(kind).u64(*slot).at
     }
 
-    /// Reads an answer.
+    /// Reads an answer that [`LeaderAnswer::write`] wrote.
     pub fn read(payload: &[u8]) -> Self {
         let mut r = Reader(payload);
         let (kind, slot) = (r.u8(), r.u64());
@@ -116,7 +116,7 @@ impl Turns {
         Self { orders, answers, parent: None, wanted: None, is_new: false }
     }
 
-    /// Processes an order.
+    /// Takes an order of replay; a slot that has not started is retracted at once.
     pub fn hear(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Poh>) {
         match LeaderOrder::read(frag.payload()) {
             LeaderOrder::Reset(parent) => {

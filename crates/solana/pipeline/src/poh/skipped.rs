@@ -35,7 +35,7 @@ pub(super) struct SkippedSlots {
     to_tell: usize,
 }
 
-/// What one call did.
+/// The outcome of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Advanced without completing a tick.

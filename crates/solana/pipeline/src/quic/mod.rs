@@ -144,7 +144,7 @@ with_server_counters! {
 /// clients do not compare the two.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The server's limits.
+    /// Limits on connections, streams and memory.
     pub server: ServerConfig,
     /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,

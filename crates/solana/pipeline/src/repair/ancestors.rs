@@ -17,7 +17,7 @@ const OPEN_MAX: usize = QUESTIONS_MAX * ASKED_MAX;
 /// An answer is accepted for this long; then another request may take its place.
 const ANSWER_NS: u64 = 30_000_000_000;
 
-/// An open request.
+/// A request that was sent, and may still be answered.
 struct AncestorRequest {
     node: Pubkey,
     nonce: u32,

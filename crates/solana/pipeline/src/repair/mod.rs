@@ -62,7 +62,7 @@ hearth_tile::counters! {
         requests_orphan: Counter,
         /// Requests for the ancestors of a block, again ones included.
         ancestor_requests: Counter,
-        /// Answers to them.
+        /// Answers to requests for the ancestors of a block.
         ancestor_answers: Counter,
         /// Pings of repair's servers that were answered.
         pongs: Counter,
@@ -116,11 +116,11 @@ const REQUESTS_MAX: usize = UNSIGNED_MAX * (AGAIN_NS / LOOK_NS) as usize;
 /// The configuration of repair.
 #[derive(Clone)]
 pub struct Config {
-    /// This node's identity.
+    /// This node's identity, which the operator may change while it runs.
     pub own: IdentityWatch,
     /// The ledger, for the executed and final slots.
     pub ledger: Arc<Ledger>,
-    /// Reads stored blocks.
+    /// Reads the stored blocks, to know which slots are whole.
     pub blocks: Reader,
     /// Creates the nonces by which shred recognizes responses.
     pub nonces: NonceKey,
@@ -137,7 +137,7 @@ pub const fn memory() -> u64 {
 
 /// A message that waits for a signature.
 enum UnsignedMessage {
-    /// A repair request.
+    /// A repair request, complete but for its signature.
     Request { to: SocketAddr, bytes: Vec<u8> },
     /// The answer to a ping.
     Pong { to: SocketAddr, hash: Hash },

@@ -41,16 +41,16 @@ pub struct NonceKey(pub [u8; 32]);
 /// highest shred may have any index, so the nonce includes neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One data shred.
+    /// A data shred, by its index.
     Shred {
-        /// Its slot.
+        /// The slot that the requested shred belongs to.
         slot: u64,
         /// Its index in the slot.
         index: u32,
     },
     /// A slot's highest shred.
     Highest {
-        /// The slot.
+        /// The slot whose highest shred is requested.
         slot: u64,
     },
     /// Shreds of a slot's ancestors.

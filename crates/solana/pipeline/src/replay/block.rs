@@ -49,20 +49,20 @@ const ORDER_HASHES: u64 = 4_096;
 /// The chain's parameters for a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Ticks per slot.
+    /// How many ticks end a slot.
     pub ticks_per_slot: u64,
     /// Hashes per tick; `None` in low power.
     pub hashes_per_tick: Option<u64>,
-    /// What the transactions of a block that is new here may cost.
+    /// Limits on the cost of the transactions of a block that is new here.
     pub limits: BlockLimits,
 }
 
 /// A block to execute.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The chain's parameters.
+    /// The chain's parameters by which the block is checked.
     pub rules: Rules,
-    /// The block's slot.
+    /// The slot that the block is executed as.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,
@@ -81,11 +81,11 @@ pub struct ExecutedBlock {
     pub block: BlockSummary,
     /// The effects of its transactions, entry by entry, if recorded.
     pub batches: Vec<Vec<u8>>,
-    /// Where its votes are in the block's bytes.
+    /// The places of its votes in the block's bytes.
     pub votes: Vec<TransactionRange>,
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug)]
 pub enum Step {
     /// It did some work; there may be an order now, and there is more to do.

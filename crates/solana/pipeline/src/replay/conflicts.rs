@@ -74,7 +74,7 @@ struct Reader {
 }
 
 impl Conflicts {
-    /// Forgets the block.
+    /// Removes all transactions, but keeps the memory.
     pub fn clear(&mut self) {
         self.nodes.clear();
         self.edges.clear();

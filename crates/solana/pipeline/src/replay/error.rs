@@ -14,31 +14,31 @@ pub enum ReplayError {
     /// The ledger rejects the slot.
     #[error("slot {slot}: {source}")]
     Slot {
-        /// The block's slot.
+        /// The slot that the ledger rejects.
         slot: u64,
-        /// The ledger's reason.
+        /// Why the ledger does not begin or end the slot.
         source: SlotError,
     },
     /// The bytes are not a sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The block's slot.
+        /// The slot whose block does not parse.
         slot: u64,
-        /// The parser's reason.
+        /// Why the bytes are no entries, from their parser.
         source: EntryError,
     },
     /// The hash chain or the ticks are wrong.
     #[error("slot {slot}: {source}")]
     Chain {
-        /// The block's slot.
+        /// The slot whose block breaks the rule.
         slot: u64,
-        /// The broken rule.
+        /// The rule of the hash chain that the block breaks.
         source: BlockError,
     },
     /// A transaction's signature is wrong.
     #[error("slot {slot}: a transaction of the block has a wrong signature, {signature}")]
     Signature {
-        /// The block's slot.
+        /// The slot whose block has the transaction.
         slot: u64,
         /// The transaction's first signature.
         signature: String,
@@ -46,11 +46,11 @@ pub enum ReplayError {
     /// A transaction cannot land, or the block has no room for it.
     #[error("slot {slot}: transaction {index} of the block does not land: {outcome:?}")]
     DoesNotLand {
-        /// The block's slot.
+        /// The slot whose block has the transaction.
         slot: u64,
         /// Index of the transaction in the block, from 0.
         index: usize,
-        /// Its outcome.
+        /// Why the transaction does not land.
         outcome: Outcome,
     },
 }

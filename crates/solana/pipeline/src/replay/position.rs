@@ -56,7 +56,7 @@ hearth_tile::counters! {
     }
 }
 
-/// The block store.
+/// The stored blocks, as replay reads them.
 pub trait BlockSource {
     /// Returns slots with any data, from `from` on, ascending, at most `count`.
     fn slots(&self, from: u64, count: usize) -> Vec<SlotInfo>;
@@ -114,7 +114,7 @@ pub trait BlockExecutor {
 pub enum Progress {
     /// There is more to do.
     Busy,
-    /// Waiting for workers.
+    /// Nothing can be done until a worker reports.
     Waits,
     /// It has ended or is invalid; then its slot may have started without ending.
     Ended(Result<ExecutionSummary, ReplayError>),
@@ -145,7 +145,7 @@ pub enum Output {
     Confirmed(u64),
     /// Report the effects of a block's transactions to store.
     Record {
-        /// The block's slot.
+        /// The slot whose block has the transactions.
         slot: u64,
         /// The batches of the history.
         batches: Vec<Vec<u8>>,
@@ -154,9 +154,9 @@ pub enum Output {
     Dump(u64),
     /// The block of a slot cannot be executed.
     Died {
-        /// The block's slot.
+        /// The slot whose block is dead.
         slot: u64,
-        /// The reason.
+        /// Why the block cannot be executed, for the log.
         why: String,
     },
 }
@@ -174,7 +174,7 @@ pub enum PositionError {
     NotTheSame(u64),
     /// More than a third of the stake has another bank hash for the same block.
     Refuted {
-        /// The block's slot.
+        /// The slot of the block on whose bank hash the nodes differ.
         slot: u64,
         /// The bank hash that the stake names.
         theirs: Hash,
@@ -183,7 +183,7 @@ pub enum PositionError {
     },
     /// More than a third of the stake has executed a block that fails here.
     RefutedDead {
-        /// The block's slot.
+        /// The slot of the block that fails here.
         slot: u64,
         /// Why it fails here.
         why: String,
@@ -227,7 +227,7 @@ struct ReplayPath {
     then: NextStep,
 }
 
-/// What to do once the ledger has arrived at a block.
+/// The next step once the ledger has arrived at a block.
 #[derive(Clone, Copy, Debug)]
 enum NextStep {
     /// Execute the block of this slot on top of it.
@@ -252,17 +252,17 @@ pub struct Position<S, X, P> {
     dead: BTreeMap<u64, Dead>,
     /// Dropped versions of slots: the store still has them until the shred tile has processed the drop.
     dumped: BTreeMap<u64, Hash>,
-    /// What tower knows of the slots above the root in the store, in order.
+    /// The slots above the root in the store as tower knows them, in order.
     stored: Vec<SlotInfo>,
     /// Whether the last look left changes for the next one.
     is_behind: bool,
-    /// What tower last heard about waiting blocks.
+    /// The last backlog that was reported to tower.
     has_backlog: Option<bool>,
     /// The slot that poh is producing: the ledger belongs to it.
     making: Option<u64>,
     /// The block being executed.
     task: Option<Task>,
-    /// Where the ledger is heading meanwhile.
+    /// The path of the ledger to another block, while it is under way.
     journey: Option<ReplayPath>,
     /// Tower's commands that wait for the ledger.
     later: VecDeque<Command>,
@@ -273,7 +273,7 @@ pub struct Position<S, X, P> {
     /// Epochs whose stakes tower knows.
     epochs: BTreeSet<u64>,
     out: Vec<Output>,
-    /// The tile's counters.
+    /// Counters of replay, which the tile publishes.
     pub count: Counters,
 }
 

@@ -24,7 +24,7 @@ pub const BYTES_MAX: usize = 128 << 20;
 /// Maximum messages published per turn: 16 batches of 64 transfers are 176 KiB to copy.
 const MESSAGES_PER_TURN: usize = 16;
 
-/// What store learns about a slot.
+/// A message to store about a slot.
 #[derive(Debug)]
 enum Message {
     /// A block's batches follow; none if the metadata of its `dropped` transactions was dropped.

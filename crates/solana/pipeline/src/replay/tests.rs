@@ -157,7 +157,7 @@ fn job(parent_hash: [u8; 32]) -> Job {
     Job { rules: RULES, slot: 1, parent: 0, parent_hash, is_known: false, records: true }
 }
 
-/// What a block and its accounts have cost.
+/// The cost of a block so far, in all and by written account.
 #[derive(Default)]
 struct Spent {
     units: u64,

@@ -83,13 +83,13 @@ impl LeaderControl for PohLink {
     }
 }
 
-/// What the replay tile is built from.
+/// The configuration of the replay tile.
 pub struct Config {
     /// The ledger; its last block is the root.
     pub ledger: Arc<Ledger>,
     /// The block id of that block.
     pub block_id: Hash,
-    /// Reads stored blocks.
+    /// Reads the blocks that the store has.
     pub blocks: Reader,
     /// The chain's parameters for blocks.
     pub rules: Rules,

@@ -73,11 +73,11 @@ const UNSIGNED_MAX: usize = 64;
 /// The configuration of rserve.
 #[derive(Clone)]
 pub struct Config {
-    /// This node's identity.
+    /// This node's identity, which the operator may change while it runs.
     pub own: IdentityWatch,
     /// The cluster's shred version.
     pub shred_version: u16,
-    /// Reads stored blocks.
+    /// Reads the stored blocks, whose shreds are served.
     pub blocks: Reader,
 }
 
@@ -86,7 +86,7 @@ pub const fn memory() -> u64 {
     server::memory()
 }
 
-/// Serves repair requests.
+/// The repair server: answers other nodes' requests for shreds and for ancestors' hashes.
 pub struct Rserve {
     server: Server,
     own: IdentityWatch,

@@ -78,7 +78,7 @@ pub struct Reply {
 /// A ping without its signature.
 #[derive(Clone, Copy, Debug)]
 pub struct PingDraft {
-    /// Its destination.
+    /// The requester, whose address the ping verifies.
     pub to: SocketAddr,
     /// The random bytes of its token: [`ping_token`].
     pub nonce: [u8; 8],
@@ -87,7 +87,7 @@ pub struct PingDraft {
 }
 
 impl PingDraft {
-    /// Builds the datagram.
+    /// Builds the datagram of the ping, which `from` has signed.
     pub fn signed(&self, from: Pubkey, signature: Signature) -> Vec<u8> {
         let ping = Ping { from, token: ping_token(&self.nonce), signature };
         if self.is_about_ancestors { AncestorHashes::Ping(ping).write() } else { repair::write_ping(&ping) }
@@ -136,7 +136,7 @@ impl Server {
         self.confirmed.push(id);
     }
 
-    /// This node's identity.
+    /// The identity that requests must be for.
     pub fn own(&self) -> Pubkey {
         self.own
     }

@@ -26,7 +26,7 @@ const SLOT_BYTES_MAX: usize = 8 << 20;
 /// Approximate bytes of a set's record, to charge the budget before reading it.
 const SET_BYTES: u64 = 31_000;
 
-/// A set's record.
+/// A set as the store has it, from which its shreds are made again.
 struct CachedSet {
     parent_slot: u64,
     fec_set_index: u32,
@@ -39,7 +39,7 @@ struct CachedSet {
     data: Vec<u8>,
 }
 
-/// What was read of a slot.
+/// The sets of a slot that were read from the store.
 struct Slot {
     slot: u64,
     /// The slot's position in the log at that time, and its number of sets.

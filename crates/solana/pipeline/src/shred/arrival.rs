@@ -1,6 +1,6 @@
 //! arrival: how a shred arrived, and why one is refused.
 
-/// Where a shred came from.
+/// The origin of a shred: the tree, or a repair response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShredSource {
     /// Down the Turbine tree.
@@ -9,7 +9,7 @@ pub enum ShredSource {
     Repair,
 }
 
-/// Where a shred came from, and when.
+/// The origin of a shred, and its time of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub source: ShredSource,

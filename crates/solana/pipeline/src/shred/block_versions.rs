@@ -31,7 +31,7 @@ const STEP: u32 = DATA_PER_SET as u32;
 /// The root of a set, and the root of the previous set.
 pub(super) type Link = (Hash, Hash);
 
-/// Which block of a slot is accepted.
+/// The block of a slot that is accepted, and those that were dumped.
 #[derive(Clone, Debug)]
 struct Version {
     taken: AcceptRule,
@@ -67,10 +67,10 @@ impl Version {
     }
 }
 
-/// What is accepted.
+/// The sets of a slot that may start.
 #[derive(Clone, Debug)]
 enum AcceptRule {
-    /// Nothing yet.
+    /// No set may start yet.
     Nothing,
     /// Nothing yet, and only repair responses from now on: what an equivocating leader sends may belong to any of its
     /// blocks.
@@ -88,7 +88,7 @@ pub(super) enum SetRefusal {
     Torn,
 }
 
-/// Which block of each tracked slot is accepted.
+/// The block that is accepted for each tracked slot.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     by_slot: BTreeMap<u64, Version>,

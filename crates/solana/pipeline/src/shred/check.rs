@@ -21,7 +21,7 @@ use super::receiver::Receiver;
 /// The verified facts about a shred that its slot's leader has signed.
 #[derive(Debug)]
 pub(super) struct VerifiedShred {
-    /// The slot's leader.
+    /// The leader of the shred's slot, who signed `root`.
     pub leader: Pubkey,
     /// The root of its set, signed by the leader.
     pub root: Hash,

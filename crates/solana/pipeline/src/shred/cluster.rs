@@ -18,7 +18,7 @@ pub struct Cluster {
     pub receiver: ReceiverConfig,
     /// The ledger, for leaders and stakes.
     pub ledger: Arc<Ledger>,
-    /// Reads stored blocks.
+    /// Reads the stored blocks: the roots of their sets, and whether they are whole.
     pub blocks: Reader,
     /// Verifies the nonces of repair responses.
     pub nonces: NonceKey,

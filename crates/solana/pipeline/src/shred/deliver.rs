@@ -24,7 +24,7 @@ use crate::links::{DUMP, SlotNews};
 /// Maximum contradictions that wait for room on the link to gossip.
 const UNTOLD_MAX: usize = 64;
 
-/// What was reported about an equivocation.
+/// The state of the report of an equivocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
     /// Nothing yet: the store lacked the other shred this many times.

@@ -19,7 +19,7 @@ use super::receiver::{Incoming, Receiver, STANDS_NS};
 const SHARES: usize = 16;
 const SHARE_MIN: usize = 4;
 
-/// What to evict for a set.
+/// The slot or set to evict to make room for a set.
 #[derive(Clone, Copy, Debug)]
 enum EvictionTarget {
     Set((u64, u32)),
@@ -78,7 +78,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Evicts a slot.
+    /// Evicts a slot to make room: its sets are forgotten and counted.
     pub(super) fn evict(&mut self, slot: u64) {
         // This also forgets which block version its sets belong to.
         if self.slots.get(&slot).is_some_and(|incoming| !incoming.complete.is_empty()) {

@@ -17,9 +17,9 @@ use hearth_turbine::Cipher;
 /// The features that apply to the shreds of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Features {
-    /// `switch_to_chacha8_turbine`.
+    /// ChaCha8 draws the trees once the feature `switch_to_chacha8_turbine` applies, ChaCha20 before.
     pub cipher: Cipher,
-    /// `verify_retransmitter_signature`.
+    /// Whether the feature `verify_retransmitter_signature` applies.
     pub retransmitters_sign: bool,
 }
 

@@ -41,10 +41,10 @@ pub(super) struct Assembly {
 /// Mask of the data shreds: bit i is data shred i.
 const DATA: u64 = (1 << DATA_PER_SET) - 1;
 
-/// What enough shreds of a set yield.
+/// The result of rebuilding a set from enough of its shreds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetYield {
-    /// All 64 shreds.
+    /// All 64 shreds, as the leader signed them.
     All,
     /// The 32 data shreds as received: the leader signed parity that does not match.
     Data,

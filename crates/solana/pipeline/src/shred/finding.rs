@@ -20,7 +20,7 @@ pub enum Finding {
 /// The shred that the received one contradicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContradictedShred {
-    /// Its bytes.
+    /// A shred of a set that is in memory, in its wire bytes.
     Shred(Vec<u8>),
     /// A data shred of a stored set.
     Stored {

@@ -17,7 +17,7 @@ pub(super) struct Limits {
     pub version: u16,
     /// Maximum data shreds per slot.
     pub shreds_per_slot_max: u32,
-    /// Slots per epoch.
+    /// Slots per epoch, which bound how far ahead a shred's slot may be.
     pub slots_per_epoch: u64,
     /// Slots up to this one are final.
     pub root: u64,

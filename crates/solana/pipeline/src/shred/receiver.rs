@@ -52,20 +52,20 @@ pub struct ReceiverConfig {
     pub own: Pubkey,
     /// Maximum data shreds per slot.
     pub shreds_per_slot_max: u32,
-    /// Slots per epoch.
+    /// Slots per epoch, which bound how far ahead a shred's slot may be.
     pub slots_per_epoch: u64,
-    /// Maximum partial slots.
+    /// Maximum slots of which some shreds are here, but not all.
     pub slots_max: usize,
-    /// Maximum started sets.
+    /// Maximum FEC sets that are started and not complete.
     pub sets_max: usize,
 }
 
-/// Totals of evictions.
+/// Totals of what was evicted to make room, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvictionTotals {
-    /// Started sets.
+    /// Started sets that were evicted, those of evicted slots included.
     pub sets: u64,
-    /// Partial slots.
+    /// Partial slots that were evicted.
     pub slots: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct EvictionTotals {
 pub struct SetProgress {
     /// The slot of the set.
     pub slot: u64,
-    /// The slot's leader.
+    /// The leader of the slot, who signed the set's root.
     pub leader: Pubkey,
     /// Index of the set.
     pub set_index: u32,
@@ -92,7 +92,7 @@ pub struct ResolvedShred<'a> {
     pub root: Hash,
     /// The set, if the shred completed it.
     pub completed: Option<CompletedSet<'a>>,
-    /// What the shred revealed besides that.
+    /// Other facts that the shred revealed, such as an equivocation.
     pub findings: &'a [Finding],
 }
 
@@ -106,7 +106,7 @@ pub struct CompletedSet<'a> {
     pub recovered: u64,
 }
 
-/// A partial slot.
+/// A slot of which some shreds are here, but not all.
 #[derive(Clone, Debug)]
 pub(super) struct Incoming {
     pub leader: Pubkey,
@@ -165,7 +165,7 @@ pub struct MissingShreds {
     pub highest_from: Option<u32>,
 }
 
-/// What was recovered of the most recently completed set.
+/// The shreds that were recovered of the most recently completed set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecoveredSet {
     pub key: (u64, u32),
@@ -342,7 +342,7 @@ impl Receiver {
         self.own.insert(slot);
     }
 
-    /// The partial slots.
+    /// The numbers of all slots that are tracked and not whole, in no order.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
         // A slot whose block was given up may have no sets here.
         let unstarted =

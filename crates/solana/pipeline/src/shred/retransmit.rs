@@ -39,7 +39,7 @@ struct ResignedSet {
     waiting: Vec<(Vec<u8>, Pubkey)>,
 }
 
-/// Retransmits shreds.
+/// Sends shreds on to this node's children in the tree.
 pub(super) struct Retransmit {
     resigned: BTreeMap<u64, ResignedSet>,
     /// Shreds for the children, until the burst ends that brought them.

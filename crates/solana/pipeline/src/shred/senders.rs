@@ -19,7 +19,7 @@ const TABLE_BYTES: usize = 1 << 20;
 /// Signatures that are remembered: a set has 64 at most, one for each shred, and shreds of two slots may alternate.
 const KNOWN_MAX: usize = 128;
 
-/// What a parent signed.
+/// A signature that a parent in the tree made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ParentSignature {
     parent: Pubkey,
@@ -27,7 +27,7 @@ struct ParentSignature {
     signature: Signature,
 }
 
-/// Verifies parents' signatures.
+/// Verifies the signatures by which parents in the tree vouch for a slot's last set.
 pub(super) struct Senders {
     verifier: Verifier,
     /// Right signatures, the newest last.

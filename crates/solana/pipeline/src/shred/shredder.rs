@@ -49,7 +49,7 @@ pub enum ShredderError {
     Parent {
         /// The slot to start.
         slot: u64,
-        /// The given parent.
+        /// The parent that the caller gave.
         parent: u64,
     },
     /// The batch has ended and not all of its sets were taken, or the entry must start a new batch.
@@ -63,7 +63,7 @@ pub enum ShredderError {
 /// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Between slots.
+    /// No slot is in progress, or its last set was taken.
     Idle,
     /// A batch is being filled.
     Filling,

@@ -48,7 +48,6 @@ pub(super) struct Trees {
     senders: Senders,
 }
 
-/// Identifies a shred.
 fn id(shred: &Piece<'_>) -> ShredId {
     ShredId { slot: shred.slot(), kind: shred.variant().kind, index: shred.index() }
 }

@@ -57,7 +57,7 @@ pub(super) struct Ports {
     pub gossip: Port,
 }
 
-/// Drives the stages.
+/// The path of received shreds: parses, verifies, retransmits and rebuilds, and hands complete sets to store.
 pub(super) struct Ingress {
     cluster: Cluster,
     receiver: Receiver,

@@ -27,7 +27,7 @@ use hearth_wire::repair::{is_repair_request, signed_time_ms};
 
 /// Requests of this time before now, in milliseconds, are valid at no server, clocks that differ included.
 const REQUEST_PAST_MS: u64 = 86_400_000;
-/// Those of this time after now are valid in a future that does not matter: ten years.
+/// Requests of this time after now, in milliseconds, are valid only in ten years, which does not matter.
 const REQUEST_FUTURE_MS: u64 = 10 * 365 * 86_400_000;
 /// Random bytes of a ping's token.
 const TOKEN_DRAWN: usize = 8;

@@ -117,7 +117,7 @@ impl Config {
         Self { store, history: None, ledger, confirmed: None }
     }
 
-    /// Keeps a history.
+    /// Makes the tile write a history of transactions.
     pub fn with_history(self, history: History) -> Self {
         Self { history: Some(history), ..self }
     }
@@ -131,7 +131,7 @@ impl Config {
 
 /// Stores sets and reports durable blocks.
 pub struct Store {
-    /// `None` once stopped.
+    /// The block store; `None` once the tile has stopped.
     store: Option<BlockStore>,
     ledger: Arc<Ledger>,
     recorder: Option<Recorder>,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth_consensus::BankId;
 use hearth_wire::Hash;
 
-/// An executed block.
+/// The part of an executed block that tower keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TowerBlock {
     /// Its slot and bank hash.

@@ -44,7 +44,7 @@ pub fn pieces(message: &[u8], mtu: usize) -> impl Iterator<Item = (&[u8], u16)> 
 }
 
 impl Event {
-    /// Encodes the event.
+    /// Encodes the event as one message, which is sent in chunks.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
         match self {
@@ -105,7 +105,7 @@ impl Event {
 }
 
 impl Command {
-    /// Encodes the command.
+    /// Encodes the command as one message, which is sent in chunks.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
         match self {

@@ -94,10 +94,10 @@ pub enum TowerError {
     Double,
 }
 
-/// Who the node is, and what it does in the cluster.
+/// The identity of the node, and its role in the cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its identity.
+    /// The node's identity, until the operator changes it.
     pub node: Pubkey,
     /// The account that it votes with, if it votes.
     pub vote_account: Option<Pubkey>,
@@ -130,7 +130,7 @@ pub enum Output {
     /// Get the message of a vote signed by each of its signers, and pass the signatures to [`Core::on_signed`]. Its
     /// tower is on disk.
     Sign {
-        /// Identifies the vote.
+        /// The vote's number, which the signatures come back with.
         number: u64,
         /// The message to sign.
         message: Message,
@@ -206,13 +206,13 @@ pub struct Core {
     tally: VoteTally,
     /// Slots with enough votes to request them.
     wanted: BTreeSet<u64>,
-    /// Where the operator asks for another identity, if that is possible, and a change that is under way.
+    /// The operator's requests for another identity, if that is possible, and a change that is under way.
     identity: Option<IdentityWatch>,
     leaving: Option<IdentityChange>,
     /// When the operator was last warned of votes that were cast elsewhere.
     warned_at: Option<Duration>,
     out: Vec<Output>,
-    /// The tile's counters.
+    /// Counters of tower, which the tile publishes.
     pub count: Counters,
 }
 
@@ -290,7 +290,7 @@ impl Core {
         Ok(core)
     }
 
-    /// The node's identity.
+    /// The node's identity, which the operator may change while it runs.
     pub fn node(&self) -> &Pubkey {
         &self.config.node
     }

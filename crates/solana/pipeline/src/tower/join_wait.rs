@@ -89,7 +89,7 @@ fn stake(stakes: &EpochStakes, account: &Pubkey) -> u128 {
 /// State of a joining node's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Still waiting.
+    /// The node lacks newer blocks of the cluster, or cannot tell yet whether there are any.
     Still,
     /// It has caught up with the cluster.
     Over,
@@ -167,7 +167,7 @@ impl JoinWait {
 /// The last vote sent over gossip, and when to send it again.
 #[derive(Debug)]
 pub struct VoteRefresh {
-    /// The vote's transaction.
+    /// The wire bytes of the vote's transaction.
     pub transaction: Vec<u8>,
     again_at: Duration,
     left: u32,

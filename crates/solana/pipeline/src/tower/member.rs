@@ -161,7 +161,7 @@ impl Member {
         Ok(false)
     }
 
-    /// Handles gossip's news.
+    /// Handles a message of gossip: a peer, a vote, or a claim about a slot.
     fn on_news(&mut self, news: TowerNews<'_>, core: &mut Core) -> Result<(), TowerError> {
         match news {
             TowerNews::Peer(PeerNews::Known(peer)) => self.nodes.put(&peer),

@@ -18,10 +18,10 @@ use hearth_wire::{Hash, Pubkey};
 /// Maximum slots above the root for which tower tracks the store's contents: those of seven hours.
 pub const SLOTS_MAX: usize = 65_536;
 
-/// An executed block.
+/// A block that replay has executed to its end: its bank no longer changes.
 #[derive(Clone, Debug)]
 pub struct FrozenBlock {
-    /// What consensus needs to know of it.
+    /// The facts about the block that consensus needs.
     pub bank: FrozenBank,
     /// Its last entry's hash.
     pub blockhash: Hash,
@@ -30,7 +30,7 @@ pub struct FrozenBlock {
     pub voters: Vec<(Pubkey, Pubkey)>,
 }
 
-/// Tower's initial state.
+/// The state of ledger and store at which tower starts.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The ledger's last block, which is the root, with all vote accounts.
@@ -46,10 +46,10 @@ pub struct Start {
     pub stored: Vec<StoredBlock>,
 }
 
-/// What the store has of a slot.
+/// The state of a slot in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
-    /// The slot's number.
+    /// The slot that the store has something of.
     pub slot: u64,
     /// The slot of its parent.
     pub parent: u64,
@@ -57,7 +57,7 @@ pub struct StoredBlock {
     pub is_whole: bool,
 }
 
-/// What replay reports to tower.
+/// A report of replay to tower.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The stakes of an epoch became known, or replay moved to a fork with others. Precedes the blocks of the epoch.
@@ -70,7 +70,7 @@ pub enum Event {
     Retracted(u64),
     /// [`Command::Dump`] of this slot is done: no later message is about what was dropped.
     Dumped(u64),
-    /// What the store has of a slot has changed.
+    /// The state of a slot in the store has changed.
     Stored(StoredBlock),
     /// The store no longer has anything of this slot.
     Voided(u64),
@@ -87,7 +87,7 @@ pub enum Command {
     Begin {
         /// The slot to produce.
         slot: u64,
-        /// Its parent.
+        /// The executed block to build on.
         parent: BankId,
     },
     /// This block is the root: forget what does not descend from it.

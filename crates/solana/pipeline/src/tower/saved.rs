@@ -224,11 +224,11 @@ pub enum SavedError {
     /// An I/O error of the system.
     #[error("cannot {doing} {}: {source}", file.display())]
     Io {
-        /// The failed operation.
+        /// The operation that failed: `read`, `write` or `remove`.
         doing: &'static str,
         /// The path of the file.
         file: PathBuf,
-        /// The system's error.
+        /// Why it failed, as the system says it.
         source: io::Error,
     },
     /// The file's contents are invalid.
@@ -240,7 +240,7 @@ pub enum SavedError {
     Tower {
         /// The path of the file.
         file: PathBuf,
-        /// The decoding error.
+        /// Why the contents are no tower of this node.
         source: TowerError,
     },
     /// A tower of Agave is invalid.
@@ -248,12 +248,12 @@ pub enum SavedError {
     Agave {
         /// The path of the file.
         file: PathBuf,
-        /// The reason.
+        /// Why the contents are no tower in Agave's format.
         source: AgaveError,
     },
 }
 
-/// What to do about a tower's file.
+/// Advice on a tower's file that cannot be used.
 fn cure(error: &TowerError) -> &'static str {
     match error.kind {
         SavedErrorKind::Node => {

@@ -26,11 +26,11 @@ use super::solo::SoloDriver;
 use crate::failure::Failure;
 use crate::links::{SIGN_TOWER, TOWER_PACK, TOWER_SIGN, TOWER_TXSEND};
 
-/// What the tower tile is built from.
+/// The configuration of the tower tile.
 pub struct Config {
     /// Consensus in its initial state.
     pub core: Core,
-    /// Where tower and root are stored.
+    /// The files that hold tower and root.
     pub files: Box<dyn Files + Send>,
     /// Receives the reason if the tile fails.
     pub failure: Failure<TowerError>,

@@ -61,7 +61,7 @@ impl Leader {
     }
 }
 
-/// All connections.
+/// The connections to leaders, by address, and the transactions that wait for them.
 pub(super) struct Leaders {
     pub client: Client,
     by_address: BTreeMap<SocketAddr, Leader>,
@@ -158,7 +158,7 @@ impl Leaders {
         }
     }
 
-    /// Closes all connections.
+    /// Closes the connection to every leader.
     pub(super) fn close_all(&mut self, now: Instant) {
         let all: Vec<_> = self.by_address.keys().copied().collect();
         all.into_iter().for_each(|address| self.close(now, address));

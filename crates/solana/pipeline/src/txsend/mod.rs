@@ -92,7 +92,7 @@ const PER_TURN: usize = 128;
 
 /// The configuration of txsend.
 pub struct Config {
-    /// The node's identity.
+    /// The node's identity, whose key sign uses in handshakes with leaders.
     pub identity: IdentityWatch,
     /// Whether it votes: then connections to the next leaders are kept ready.
     pub votes: bool,
@@ -102,7 +102,7 @@ pub struct Config {
     pub drops: DropLog,
 }
 
-/// Where a node accepts transactions over QUIC, and votes.
+/// The addresses at which a node accepts transactions and votes over QUIC.
 #[derive(Clone, Copy)]
 struct Addresses {
     transactions: Option<SocketAddr>,

@@ -14,7 +14,7 @@ use hearth_tile::rig::{DEPTH, Rig};
 use super::*;
 use crate::links::{AGAIN, PEER_NEWS_MTU, RPC_TXSEND, StakesPiece};
 
-/// The node's key.
+/// Seed of the node's identity key.
 const SEED: [u8; 32] = [7; 32];
 const INPUTS: [&str; 5] = [NET_TXSEND, SIGN_TXSEND, RPC_TXSEND, TOWER_TXSEND, GOSSIP_TXSEND];
 const OUTPUTS: [&str; 4] = [TXSEND_NET, TXSEND_SIGN, TXSEND_VERIFY, TXSEND_QUIC];

@@ -23,7 +23,7 @@ pub const POOR: u8 = 30;
 pub const BARELY: u8 = 31;
 /// Belongs to a program.
 pub const OWNED: u8 = 32;
-/// Has no account.
+/// Stands for an account that does not exist.
 const NOBODY: u8 = 33;
 
 /// The key of an account.
@@ -93,7 +93,7 @@ fn valid() -> Vec<RawEntry> {
     block(vec![vec![transfer(0, 1, 1)], vec![transfer(2, 3, 1), transfer(4, 5, 1)]])
 }
 
-/// Makes the blocks.
+/// Collects the blocks by name, each as its hashed batches.
 struct Maker {
     blocks: BTreeMap<&'static str, Vec<Vec<u8>>>,
 }

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::config::held_bytes_max;
 
-/// What a datagram takes besides its bytes: a place in a queue that has grown to twice its need (2 × 40), the
+/// Memory of a datagram besides its bytes: a place in a queue that has grown to twice its need (2 × 40), the
 /// shared handle (40), and the allocator's own (2 × 16), rounded up.
 const OVERHEAD: usize = 160;
 const _: () = assert!(OVERHEAD >= 2 * size_of::<Datagram>() + 40 + 32);

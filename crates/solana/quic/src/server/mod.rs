@@ -61,11 +61,11 @@ struct Slot {
     stage: Stage,
     /// The peer's share of all stake, if it has any.
     share: Option<f64>,
-    /// What it is counted by, once it is open.
+    /// The key or address by which it is counted, once it is open.
     counted: Option<PeerId>,
     /// Whether it is among the `staked_connections_max`.
     is_staked: bool,
-    /// In `Server::to_transmit`.
+    /// Whether it is in `Server::to_transmit`.
     transmit_queued: bool,
     /// We have closed it: forget it as soon as the close is sent.
     closing: bool,
@@ -153,7 +153,7 @@ impl Server {
         &self.config
     }
 
-    /// Counters since creation.
+    /// Counts since the server was made, by outcome.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }

@@ -32,7 +32,7 @@ struct Part {
     frames: u32,
     /// When data last arrived.
     heard: Instant,
-    /// In `Streams::readable`.
+    /// Whether it is in `Streams::readable`.
     queued: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Streams {
     /// Parts in the order in which they may time out; entries of finished parts are skipped.
     timeouts: VecDeque<(Instant, StreamId)>,
     held_bytes: usize,
-    /// In `Server::to_read`.
+    /// Whether the connection is in `Server::to_read`.
     read_queued: bool,
     turn: u32,
     /// When it may be read again.
@@ -156,7 +156,7 @@ enum StreamRead {
     Gathered(Vec<u8>),
     /// Nothing to give out (yet).
     Nothing,
-    /// Longer than allowed.
+    /// The stream is longer than a transaction may be.
     Oversize,
 }
 

@@ -32,7 +32,7 @@ const LOADED_BYTES_LEAST: u32 = 64 * 1024;
 /// ... and span this range, so this many airdrops may share one blockhash.
 const LOADED_BYTES_RANGE: u32 = 1 << 20;
 
-/// The airdrop faucet.
+/// Signs the transfers of airdrops, and counts the lamports given against the limits.
 pub struct Faucet {
     key: Pubkey,
     /// The faucet that the genesis funded.

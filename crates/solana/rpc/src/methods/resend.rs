@@ -28,7 +28,7 @@ struct QueuedTransaction {
     wire: Box<[u8]>,
     /// The last block height at which it can land.
     last_height: u64,
-    /// Remaining resends.
+    /// How often it may still be resent.
     left: u64,
     due: Instant,
 }
@@ -53,7 +53,7 @@ enum QueuedState {
     Done,
 }
 
-/// Transactions to resend.
+/// Transactions to resend until they land or expire, by their first signature.
 #[derive(Default)]
 pub struct ResendQueue {
     waiting: Mutex<HashMap<Signature, QueuedTransaction>>,

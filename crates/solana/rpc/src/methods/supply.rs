@@ -42,12 +42,12 @@ pub struct Supply {
     total: u64,
     /// The accounts that do not circulate, whether or not they exist.
     aside: BTreeSet<Pubkey>,
-    /// Their lamports.
+    /// The lamports of the accounts in `aside`.
     aside_lamports: u64,
 }
 
 impl Supply {
-    /// Scans all accounts.
+    /// Scans all accounts, and finds those that do not circulate at the clock's time.
     pub fn of(state: &StateView<'_>) -> Self {
         let word = |data: &[u8], at: usize| Some(i64::from_le_bytes(*data.get(at..)?.first_chunk()?));
         // Unix time and epoch of the clock.

@@ -48,7 +48,7 @@ impl ChangeCounters {
     }
 }
 
-/// What has changed between two polls.
+/// The changes between two polls.
 pub struct Changes {
     before: ChangeCounters,
     /// The numbers at this poll.

@@ -64,7 +64,7 @@ struct State {
 }
 
 impl State {
-    /// What the banks must publish for all subscriptions together.
+    /// The kinds of events that the banks must publish for all subscriptions together.
     fn wanted(&self) -> Interests {
         let all = self.subscriptions.values().map(|found| found.watch.wanted());
         all.fold(Interests::default(), |a, b| Interests {

@@ -25,7 +25,7 @@ pub const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// A notification for a subscription.
 pub struct Notification {
-    /// The subscription's number.
+    /// The number that the client got when it subscribed.
     pub id: u64,
     /// The text; `None` if the subscription must end because it would hold back too much.
     pub text: Option<Utf8Bytes>,
@@ -35,7 +35,7 @@ pub struct Notification {
 
 /// Makes the notifications of one poll.
 pub struct NotificationBuilder<'a> {
-    /// What has changed since the last poll.
+    /// The changes since the last poll.
     pub changes: &'a Changes,
     /// The source of accounts and statuses.
     pub ledger: &'a Ledger,

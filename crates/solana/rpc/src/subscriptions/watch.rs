@@ -32,7 +32,7 @@ pub enum Watch {
     },
     /// Notifies changes of an account.
     Account {
-        /// The account's address.
+        /// The address of the account to watch.
         key: Pubkey,
         /// The format of the account.
         format: AccountFormat,
@@ -43,7 +43,7 @@ pub enum Watch {
     },
     /// Notifies changes of a program's accounts.
     Program {
-        /// The program's address.
+        /// The program that owns the accounts to watch.
         program: Pubkey,
         /// Filters on its accounts.
         filters: Filters,
@@ -56,7 +56,7 @@ pub enum Watch {
     },
     /// Notifies the logs of transactions.
     Logs {
-        /// Selects the transactions.
+        /// Selects the transactions whose logs are notified.
         filter: LogsFilter,
         /// The commitment of the transactions.
         commitment: Commitment,
@@ -69,16 +69,16 @@ pub enum Watch {
     SlotsUpdates,
     /// Notifies that a slot has become final.
     Root,
-    /// Notifies votes.
+    /// Notifies the vote of each landed vote transaction.
     Vote,
 }
 
 /// Selects the transactions of a logs subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogsFilter {
-    /// All but votes.
+    /// Every transaction but votes: `"all"` in the request.
     All,
-    /// All, votes included.
+    /// Every transaction, votes included: `"allWithVotes"` in the request.
     AllWithVotes,
     /// Transactions that mention an address.
     Mentions(Pubkey),
@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// What the banks must publish for this subscription.
+    /// The kinds of events that the banks must publish for this subscription.
     pub fn wanted(&self) -> Interests {
         Interests {
             logs: matches!(self, Self::Logs { .. }),

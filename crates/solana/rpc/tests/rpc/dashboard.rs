@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::common::*;
 
-/// Which views were opened, and how many series started and ended.
+/// Counts the views that were opened, and the series that started and ended.
 #[derive(Clone, Default)]
 struct ViewCounts {
     begun: Arc<AtomicU64>,

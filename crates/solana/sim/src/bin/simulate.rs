@@ -32,7 +32,7 @@ simulate --seed SEED [--nodes N] [--slots N] [--faults KIND,... | none] [--trace
   --shrink        where it fails, take away faults and nodes as long as it does
 
 The exit code is 1 where an invariant is broken, and 2 where the options are wrong.";
-/// What has been run so far is said so often.
+/// Interval between two reports of progress.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {

@@ -8,7 +8,7 @@ use hearth_wire::message::{AccountMeta, Instruction, Message};
 use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey};
 
-/// Transactions per microblock.
+/// Transactions per microblock, which one call executes.
 pub const MICROBLOCK: usize = 64;
 /// Account pairs per thread.
 pub const PAIRS: usize = 512;
@@ -16,7 +16,7 @@ pub const PAIRS: usize = 512;
 /// The kind of transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Lamports.
+    /// Lamports, by the system program.
     Transfer,
     /// Tokens of one mint.
     Token,

@@ -15,7 +15,7 @@ use crate::raw::Raw;
 const BLOCK: usize = 64;
 /// Rounds of the two-thread measurement.
 const ROUNDS: usize = 15;
-/// Blocks per round.
+/// Blocks whose transactions one round of a measurement executes.
 const BLOCKS_A_ROUND: usize = 4;
 
 /// A chain, a bank, and the transactions that each thread will run.
@@ -26,7 +26,7 @@ pub struct OurBank {
     lanes: Vec<Lane>,
 }
 
-/// One thread's share.
+/// The account pairs, executor and prepared microblocks of one thread.
 struct Lane {
     first_pair: u64,
     executor: Executor,

@@ -14,7 +14,7 @@ use crate::common::{Chain, wallet};
 /// The first slot of the second epoch.
 const BOUNDARY: u64 = 432_000;
 const PROGRAM: u64 = 80;
-/// What the program answers where it runs.
+/// The program's result where it runs.
 const ANSWER: Option<TransactionError> = Some(TransactionError::InstructionError(0, InstructionError::Custom(41)));
 
 fn feature() -> Pubkey {

@@ -33,11 +33,11 @@ pub enum SocketKind {
     Gossip = 0,
     /// Repair requests over QUIC.
     ServeRepairQuic = 1,
-    /// JSON-RPC, TCP.
+    /// JSON-RPC requests over HTTP, TCP.
     Rpc = 2,
     /// The RPC's WebSocket, TCP.
     RpcPubsub = 3,
-    /// Repair requests, UDP.
+    /// Repair requests of other nodes, UDP.
     ServeRepair = 4,
     /// Transactions over UDP; no longer in use.
     Tpu = 5,
@@ -45,17 +45,17 @@ pub enum SocketKind {
     TpuForwards = 6,
     /// Forwarded transactions over QUIC.
     TpuForwardsQuic = 7,
-    /// Transactions over QUIC.
+    /// Transactions of clients, over QUIC.
     TpuQuic = 8,
-    /// Votes, UDP.
+    /// Votes sent to the node as leader, UDP.
     TpuVote = 9,
-    /// Shreds, UDP.
+    /// Shreds from the turbine tree, UDP.
     Tvu = 10,
     /// Shreds over QUIC; no longer in use.
     TvuQuic = 11,
-    /// Votes over QUIC.
+    /// Votes sent to the node as leader, over QUIC.
     TpuVoteQuic = 12,
-    /// Alpenglow's votes.
+    /// Votes of Alpenglow, the consensus protocol that is to replace Tower BFT.
     Alpenglow = 13,
 }
 
@@ -64,7 +64,7 @@ const _: () = assert!(SocketKind::Alpenglow as usize == SOCKETS - 1);
 /// The version of a node's software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// Major version.
+    /// Major version; unlike the minor one it carries no other bits.
     pub major: u16,
     /// Minor version; the top two bits are the kind of release: 0 stable, 1 rc, 2 beta, 3 alpha.
     pub minor: u16,
@@ -95,7 +95,7 @@ impl fmt::Display for Version {
 /// A node's description of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContactInfo {
-    /// The node's key.
+    /// The node's identity, whose signature the value carries.
     pub pubkey: Pubkey,
     /// Creation time in Unix milliseconds; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,

@@ -140,7 +140,7 @@ pub struct CrdsFilter<'a> {
     pub bloom: Bloom<'a>,
     /// The part: the top `mask_bits` bits of [`hash_prefix`].
     pub mask: u64,
-    /// At least [`MASK_BITS_MIN`].
+    /// Number of bits that select the part: at least [`MASK_BITS_MIN`].
     pub mask_bits: u32,
 }
 

@@ -31,7 +31,7 @@ pub struct IpEchoRequest {
     pub udp_ports: [u16; 4],
 }
 
-/// The server's response.
+/// The server's response: the requester's address as it sees it, and its shred version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpEchoAnswer {
     /// Source address of the request.
@@ -56,7 +56,7 @@ impl IpEchoRequest {
         reader.end().map(|()| request)
     }
 
-    /// Serializes the request.
+    /// Serializes the request, header and end included.
     pub fn bytes(&self) -> [u8; REQUEST_SIZE] {
         let mut bytes = [0; REQUEST_SIZE];
         let ports = self.tcp_ports.iter().chain(&self.udp_ports);

@@ -69,7 +69,7 @@ const PRUNE: u32 = 3;
 const PING: u32 = 4;
 const PONG: u32 = 5;
 
-/// A gossip message.
+/// A gossip message: one datagram, which begins with a tag of four bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Protocol<'a> {
@@ -84,21 +84,21 @@ pub enum Protocol<'a> {
     PullResponse {
         /// The claimed sender, which is not signed.
         from: Pubkey,
-        /// The values.
+        /// Views of the datagram; their signatures are not verified yet.
         values: Vec<CrdsValue<'a>>,
     },
-    /// New values.
+    /// Values that the sender has and passes on without a request.
     Push {
         /// The claimed sender, which is not signed.
         from: Pubkey,
-        /// The values.
+        /// Views of the datagram; their signatures are not verified yet.
         values: Vec<CrdsValue<'a>>,
     },
     /// Asks not to be sent values of some nodes.
     Prune(PruneData<'a>),
     /// Asks a node to prove its address.
     Ping(Ping),
-    /// Answers a ping.
+    /// Proves with a hash of the ping's token that the sender receives at its address.
     Pong(Pong),
 }
 
@@ -159,9 +159,9 @@ pub const fn bloom_blocks_max(keys: usize, caller_size: usize) -> usize {
 /// The message that carries values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// [`Protocol::PullResponse`].
+    /// The header is that of a [`Protocol::PullResponse`].
     PullResponse,
-    /// [`Protocol::Push`].
+    /// The header is that of a [`Protocol::Push`].
     Push,
 }
 

@@ -16,7 +16,7 @@ pub const PONG_DOMAIN: [u8; 16] = *b"SOLANA_PING_PONG";
 /// A challenge that only a node at the address can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// The sender.
+    /// The identity of the sender, which signs.
     pub from: Pubkey,
     /// The token to hash.
     pub token: [u8; 32],
@@ -24,10 +24,10 @@ pub struct Ping {
     pub signature: Signature,
 }
 
-/// The answer.
+/// The answer to a [`Ping`], signed by the node that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pong {
-    /// The sender.
+    /// The identity of the node that answers, which signs.
     pub from: Pubkey,
     /// The hash of [`PONG_DOMAIN`] and the token.
     pub hash: Hash,

@@ -19,13 +19,13 @@ const DOMAIN: &[u8; 18] = b"\xffSOLANA_PRUNE_DATA";
 /// The content of a prune message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneData<'a> {
-    /// The sender.
+    /// The identity of the node that no longer wants the origins' values, which signs.
     pub pubkey: Pubkey,
     /// The origins to prune.
     pub prunes: &'a [Pubkey],
     /// The sender's signature over [`Self::signed`].
     pub signature: Signature,
-    /// The recipient.
+    /// The identity of the node that is asked not to send them.
     pub destination: Pubkey,
     /// Time in ms; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,

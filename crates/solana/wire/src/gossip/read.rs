@@ -12,7 +12,7 @@ use crate::compact;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct GossipError {
-    /// The violated rule.
+    /// The rule that is violated.
     pub kind: GossipErrorKind,
     /// Offset of the offending field.
     pub offset: u16,

@@ -41,7 +41,7 @@ impl<'a> SlotRun<'a> {
         Ok(Self { first_slot, count, is_compressed: tag == 0, bytes })
     }
 
-    /// Appends the run.
+    /// Appends the run in the form that [`Self::is_compressed`] says.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_u32(u32::from(!self.is_compressed), out);
         write_u64(self.first_slot, out);

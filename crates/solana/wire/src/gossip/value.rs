@@ -23,7 +23,7 @@ use crate::consts::{Hash, Pubkey, Signature};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum CrdsData<'a> {
-    /// A vote.
+    /// One of the recent vote transactions of a node.
     Vote(Vote<'a>),
     /// The lowest slot for which a node has shreds.
     LowestSlot(LowestSlot),
@@ -39,29 +39,29 @@ pub enum CrdsData<'a> {
     Restart(Restart<'a>),
 }
 
-/// A vote.
+/// A vote transaction that a node publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote<'a> {
     /// Index among the node's votes; below [`VOTE_INDEX_END`].
     pub index: u8,
-    /// The sender.
+    /// The identity of the node that publishes the vote, which signs the value.
     pub from: Pubkey,
     /// A legacy transaction in wire format; its signatures are not verified.
     pub transaction: &'a [u8],
     /// The last slot that it votes for; parsed from the transaction, and not written.
     pub slot: Option<u64>,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
 }
 
 /// The lowest slot for which a node has shreds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowestSlot {
-    /// The node.
+    /// The identity of the node that has the shreds, which signs the value.
     pub from: Pubkey,
-    /// The lowest slot.
+    /// The lowest slot with shreds; below [`MAX_SLOT`].
     pub lowest: u64,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
 }
 
@@ -70,11 +70,11 @@ pub struct LowestSlot {
 pub struct EpochSlots<'a> {
     /// Index among the node's values; below [`EPOCH_SLOTS_INDEX_END`].
     pub index: u8,
-    /// The node.
+    /// The identity of the node that has the slots, which signs the value.
     pub from: Pubkey,
-    /// The slots.
+    /// The slots as bit sets, each of a run of consecutive ones.
     pub runs: Vec<SlotRun<'a>>,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct DuplicateShred<'a> {
     pub index: u16,
     /// The node that publishes the proof.
     pub from: Pubkey,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
     /// The slot with two blocks; not range-checked.
     pub slot: u64,
@@ -104,13 +104,13 @@ pub struct DuplicateShred<'a> {
 /// Snapshots that a node serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHashes {
-    /// The node.
+    /// The identity of the node that serves the snapshots, which signs the value.
     pub from: Pubkey,
     /// Slot and hash of the full snapshot.
     pub full: (u64, Hash),
     /// Slots and hashes of the incremental ones; each slot is above the full one's.
     pub incremental: Vec<(u64, Hash)>,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
 }
 
@@ -119,9 +119,9 @@ pub struct SnapshotHashes {
 pub struct Restart<'a> {
     /// One of [`CrdsKind::RestartLastVotedForkSlots`] and [`CrdsKind::RestartHeaviestFork`].
     pub kind: CrdsKind,
-    /// The node.
+    /// The identity of the node that restarts, which signs the value.
     pub from: Pubkey,
-    /// Time in ms.
+    /// Unix time in milliseconds when the node made the value; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
     /// The bytes after these two.
     pub rest: &'a [u8],
@@ -131,28 +131,28 @@ pub struct Restart<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum CrdsKind {
-    /// [`CrdsData::Vote`].
+    /// Kind of a [`CrdsData::Vote`].
     Vote = 1,
-    /// [`CrdsData::LowestSlot`].
+    /// Kind of a [`CrdsData::LowestSlot`].
     LowestSlot = 2,
-    /// [`CrdsData::EpochSlots`].
+    /// Kind of a [`CrdsData::EpochSlots`].
     EpochSlots = 5,
-    /// [`CrdsData::DuplicateShred`].
+    /// Kind of a [`CrdsData::DuplicateShred`].
     DuplicateShred = 9,
-    /// [`CrdsData::SnapshotHashes`].
+    /// Kind of a [`CrdsData::SnapshotHashes`].
     SnapshotHashes = 10,
-    /// [`CrdsData::ContactInfo`].
+    /// Kind of a [`CrdsData::ContactInfo`].
     ContactInfo = 11,
-    /// [`CrdsData::Restart`].
+    /// Kind of a [`CrdsData::Restart`] with the slots of the fork that the node last voted on.
     RestartLastVotedForkSlots = 12,
-    /// [`CrdsData::Restart`].
+    /// Kind of a [`CrdsData::Restart`] with the fork that the node finds heaviest.
     RestartHeaviestFork = 13,
 }
 
 /// The key of a value in the table: node, kind, and an index that is 0 for a kind without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
-    /// The node.
+    /// The identity of the node that published the value.
     pub pubkey: Pubkey,
     /// The kind of value.
     pub kind: CrdsKind,
@@ -229,7 +229,7 @@ impl<'a> CrdsData<'a> {
         }
     }
 
-    /// Changes its time.
+    /// Sets its time, in Unix milliseconds; the value must then be signed again.
     pub fn set_wallclock(&mut self, wallclock: u64) {
         let said = match self {
             Self::Vote(vote) => &mut vote.wallclock,
@@ -438,12 +438,12 @@ impl<'a> CrdsValue<'a> {
         self.bytes.first_chunk().expect("a value begins with its signature")
     }
 
-    /// The signed bytes.
+    /// The bytes after the signature: tag and data, which the signature covers.
     pub fn signed(&self) -> &'a [u8] {
         &self.bytes[SIGNATURE_SIZE..]
     }
 
-    /// The parsed data.
+    /// The data, parsed when the value was read.
     pub fn data(&self) -> &CrdsData<'a> {
         &self.data
     }

@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes consecutive fields.
+/// The bytes of an instruction's data, to which fields are appended.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -126,7 +126,7 @@ impl<'a> SystemInstruction<'a> {
         })
     }
 
-    /// The instruction's data.
+    /// Serializes the instruction's data: a tag of four bytes, then the fields, as bincode does.
     pub fn encode(&self) -> Vec<u8> {
         let bytes = match self {
             Self::CreateAccount { lamports, space, owner } => Writer::tag(0).u64(*lamports).u64(*space).pubkey(owner),
@@ -161,7 +161,7 @@ impl<'a> SystemInstruction<'a> {
     }
 }
 
-/// Transfers `lamports`.
+/// Transfers `lamports` from `from`, which signs, to `to`.
 pub fn transfer(from: &Pubkey, to: &Pubkey, lamports: u64) -> Instruction {
     let accounts = vec![AccountMeta::writable(*from, true), AccountMeta::writable(*to, false)];
     SystemInstruction::Transfer { lamports }.with(accounts)

@@ -29,7 +29,7 @@ pub struct DataHeader {
     pub common: CommonHeader,
     /// Slots back to the parent; at least one except in slot 0.
     pub parent_offset: u16,
-    /// See [`flags_for`].
+    /// Reference tick, and whether the shred ends a batch or the slot; made by [`flags_for`].
     pub flags: u8,
     /// Number of entry bytes that follow.
     pub entry_bytes: u16,

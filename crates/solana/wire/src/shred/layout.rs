@@ -65,9 +65,9 @@ pub const FLAGS_LAST_IN_SLOT: u8 = 0xc0;
 /// Whether a shred carries entry bytes or parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShredKind {
-    /// Entry bytes.
+    /// A part of the block's entries.
     Data,
-    /// Parity.
+    /// Parity, from which lost shreds of the FEC set are recovered.
     Code,
 }
 
@@ -92,7 +92,7 @@ impl ShredKind {
 /// The meaning of the variant byte. All current variants are chained to the root of the previous set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// Data or parity.
+    /// Whether the shred carries entry bytes or parity.
     pub kind: ShredKind,
     /// Whether there is room for a retransmitter's signature at the end.
     pub resigned: bool,

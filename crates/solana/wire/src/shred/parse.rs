@@ -12,7 +12,7 @@ use crate::consts::{Hash, Signature};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct ShredError {
-    /// The violated rule.
+    /// The rule that is violated.
     pub kind: ShredErrorKind,
     /// Offset of the offending field.
     pub offset: u16,
@@ -162,7 +162,7 @@ impl<'a> Shred<'a> {
         Ok(())
     }
 
-    /// All its bytes.
+    /// All bytes of the shred, those of a retransmitter's signature included.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }

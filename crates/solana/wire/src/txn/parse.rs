@@ -16,7 +16,7 @@ const VERSION_PREFIX: u8 = 0x80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct ParseError {
-    /// The violated rule.
+    /// The rule that is violated.
     pub kind: ParseErrorKind,
     /// Offset of the offending field from the transaction's first byte.
     pub offset: u16,

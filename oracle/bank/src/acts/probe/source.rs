@@ -13,7 +13,7 @@ use solana_pubkey::Pubkey;
 
 use crate::rng::Rng;
 
-/// Where byte code begins in the machine's memory.
+/// The address of the byte code in the machine's memory.
 const BYTE_CODE: u64 = 1 << 32;
 /// Offsets into the input: the payer's account and the second one.
 const FIRST: i64 = 8;
@@ -335,7 +335,7 @@ fn transfer(rng: &mut Rng) -> String {
     source + &syscall("sol_invoke_signed_c") + &log(64)
 }
 
-/// What ends a program at once, and what is seldom used.
+/// Instructions that end a program at once, or are seldom used.
 fn rare(rng: &mut Rng) -> String {
     match rng.below(9) {
         0 => syscall("abort"),

@@ -13,7 +13,7 @@ mod traffic;
 
 use cases::Simulation;
 
-/// Of the ends of a run, every one this many is tried where a run is compared with itself.
+/// Every 16th end of a run is tried where a run is compared with itself.
 const STRIDE: usize = 16;
 
 fn number(name: &str, default: u64) -> u64 {

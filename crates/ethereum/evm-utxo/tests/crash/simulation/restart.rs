@@ -18,7 +18,7 @@ use super::node::{self, RETAINED};
 /// refuses and names it, and the user moves it away.
 const WAITING: [&str; 2] = ["pool.log", "utxo.pool"];
 
-/// What must hold after a start.
+/// The conditions that must hold after a start.
 pub struct Promise<'a> {
     /// No older block is the newest.
     pub head: u64,

@@ -35,7 +35,7 @@ pub(crate) struct Header {
     pub(crate) genesis: B256,
     /// Records of the log before it.
     pub(crate) sequence: u64,
-    /// The block's number.
+    /// The height of the state's block.
     pub(crate) number: u64,
     /// The root of the state.
     pub(crate) state_root: B256,

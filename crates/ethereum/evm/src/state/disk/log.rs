@@ -80,7 +80,7 @@ struct Shared {
 }
 
 impl Syncer {
-    /// Of a state in memory: there is nothing to do.
+    /// The syncer of a state in memory: there is nothing to do.
     pub(crate) fn none() -> Self {
         Self(None)
     }
@@ -172,7 +172,7 @@ impl Log {
         self.syncer.synced()
     }
 
-    /// What brings this log to disk.
+    /// Returns a handle that brings this log to disk.
     pub(crate) fn syncer(&self) -> Syncer {
         self.syncer.clone()
     }

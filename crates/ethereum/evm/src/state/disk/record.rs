@@ -11,7 +11,7 @@ const GONE: u8 = 0;
 const PLAIN: u8 = 1;
 const WITH_CODE: u8 = 2;
 
-/// What one block set, or what going back to a block did.
+/// The values that one block set, or that going back to a block restored.
 pub(crate) struct Record {
     /// Number of records before this one, in all log files.
     pub(crate) sequence: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) synced: u64,
     /// The block's number; if it is not above the newest, that block and later ones are taken back first.
     pub(crate) number: u64,
-    /// The block's hash.
+    /// The hash of that block.
     pub(crate) block_hash: B256,
     /// The root of the state after it.
     pub(crate) state_root: B256,

@@ -12,13 +12,13 @@ use super::{AccountLeaf, RETIRED_MAX, RetiredQueue, SlotLeaf, TrieTop, Tries, fi
 use crate::state::flat_state::Word;
 use crate::trie::{Arena, Child, StoredNode, Undo, View};
 
-/// What retired nodes may take while a version is pinned, bytes. Beyond that its nodes are freed nevertheless.
+/// Bytes that retired nodes may take while a version is pinned. Beyond that its nodes are freed nevertheless.
 const PINNED_MAX: usize = 2 * RETIRED_MAX;
 
 /// The child that a later version was the first to replace, by node and place.
 type WasChild<'a, L> = dyn Fn(u32, u8) -> Option<Child<L>> + Sync + 'a;
 
-/// What a version replaced in the tries of accounts and of storage.
+/// The children that a version replaced in the tries of accounts and of storage.
 type BothUndo = (Undo<AccountLeaf>, Undo<SlotLeaf>);
 
 impl AccountLeaf {

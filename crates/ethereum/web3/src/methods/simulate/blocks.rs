@@ -74,7 +74,7 @@ struct CallOutcome {
     /// Each with its place in the block.
     logs: Vec<(Log, u64)>,
     gas_used: u64,
-    /// Before the refund.
+    /// The gas used before the refund.
     gas_most: u64,
     /// Code and message of the failure, if it failed.
     failure: Option<(i64, String)>,

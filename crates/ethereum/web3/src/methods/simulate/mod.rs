@@ -49,7 +49,6 @@ struct WireBlock<'a> {
     calls: Option<FirstItems<'a, CALLS_MAX>>,
 }
 
-/// One requested block.
 #[derive(Default)]
 struct BlockRequest {
     overrides: BlockOverrides,

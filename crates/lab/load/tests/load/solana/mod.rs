@@ -57,7 +57,6 @@ impl Scene {
         self
     }
 
-    /// Sends over RPC.
     fn over_rpc(mut self) -> Self {
         self.by = SendVia::Rpc;
         self

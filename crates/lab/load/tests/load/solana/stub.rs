@@ -32,7 +32,7 @@ const BEHIND: i64 = -32005;
 /// How the node misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manners {
-    /// Milliseconds between slots.
+    /// Time between slots, in milliseconds.
     pub slot_ms: u64,
     /// Blocks that a blockhash lives for; 0 means 150.
     pub life: u64,
@@ -71,7 +71,7 @@ pub struct Manners {
     pub dies_after: u64,
     /// Answers sent transactions with a wrong signature.
     pub lies: bool,
-    /// Grants no airdrop.
+    /// Refuses every request for an airdrop.
     pub no_airdrop: bool,
     /// Byte that identifies its genesis.
     pub genesis: u8,
@@ -85,7 +85,7 @@ struct Block {
     is_read: bool,
 }
 
-/// The chain's state.
+/// State of the chain and of the node's misbehaviour.
 pub struct World {
     manners: Manners,
     slot: u64,
@@ -113,7 +113,7 @@ pub struct World {
     silent: UdpSocket,
 }
 
-/// A listening node.
+/// A node that listens on a port of its own.
 pub struct Stub {
     /// URL of the node.
     pub url: String,

@@ -53,7 +53,7 @@ pub enum StopReason {
     Io {
         /// Path of the file or program.
         path: PathBuf,
-        /// The system's error.
+        /// Why it could not be written or started, as the system says it.
         source: io::Error,
     },
 }

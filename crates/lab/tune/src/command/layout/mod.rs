@@ -32,7 +32,7 @@ use crate::layout::{Budget, report};
 use bench::{Bench, StopReason};
 use folder::Folder;
 
-/// `hearth tune layout`
+/// The options of `hearth tune layout`.
 #[derive(Args)]
 pub struct Options {
     /// The configuration whose layout to improve; the rest of it applies to all trials.
@@ -100,7 +100,7 @@ pub enum LayoutError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read or written, as the system says it.
         source: io::Error,
     },
     /// Another search uses the folder.
@@ -114,7 +114,7 @@ pub enum LayoutError {
     Other {
         /// Path of the folder.
         folder: PathBuf,
-        /// What differs.
+        /// Key of the record `search.json` whose value differs.
         what: String,
     },
     /// The folder holds trials, but no valid record of their search.
@@ -165,7 +165,7 @@ impl ExitCode for LayoutError {
     }
 }
 
-/// Runs the command.
+/// Searches for a better layout, or continues a search, and prints and writes the answer.
 pub fn run(options: &Options, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     let Options { steal, foreign, pressure, pace, .. } = *options;
     let quiet = DisturbanceLimits { steal, foreign, pressure, pace };

@@ -38,7 +38,7 @@ pub enum SpecError {
     Read {
         /// Path of the spec.
         path: PathBuf,
-        /// The system's error.
+        /// Why the file could not be read, as the system says it.
         source: std::io::Error,
     },
     /// A value or key is wrong.
@@ -48,7 +48,7 @@ pub enum SpecError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// What is wrong, and what was probably meant.
+        /// The fault, and the name that was probably meant.
         what: String,
     },
 }
@@ -88,9 +88,9 @@ pub struct Spec {
     pub cargo: Vec<String>,
     /// Flags for rustc in all builds.
     pub rustflags: Vec<String>,
-    /// Number of rounds.
+    /// Number of rounds in which each build runs once per workload.
     pub rounds: u32,
-    /// Random seed.
+    /// Seed of the builds' order in each round.
     pub seed: u64,
     /// How often each is built, to measure the build time.
     pub build_repetitions: u32,
@@ -122,7 +122,7 @@ pub struct Spec {
     pub reference: Reference,
     /// The builds to make.
     pub matrix: Matrix,
-    /// Existing rows.
+    /// Rows of the study that are not built here, by name.
     pub rows: Vec<(String, RowSource)>,
     /// The workloads to run; if empty, ours.
     pub workloads: Vec<Workload>,

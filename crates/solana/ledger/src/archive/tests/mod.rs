@@ -36,7 +36,7 @@ fn slot_history(slot: u64) -> (Pubkey, Account) {
     (SYSVAR_SLOT_HISTORY, Account::with_data(1, [70; 32], &data))
 }
 
-/// What the slots up to 70 wrote: 105 accounts, of which one was written twice and one removed.
+/// The accounts that the slots up to 70 wrote: 105, of which one was written twice and one removed.
 fn full() -> Vec<SlotWrites> {
     let many = (0..100u32).map(|n| {
         let key = hearth_crypto::sha256::sha256(&[&n.to_le_bytes()]);
@@ -49,13 +49,13 @@ fn full() -> Vec<SlotWrites> {
     ]
 }
 
-/// What the slots from 71 to 75 wrote.
+/// The accounts that the slots from 71 to 75 wrote.
 fn incremental() -> Vec<SlotWrites> {
     let last = vec![account(4, 0), account(5, 51), account(6, 60), slot_history(75)];
     vec![(71, vec![account(1, 11), account(5, 50)]), (75, last)]
 }
 
-/// The newest versions.
+/// The newest version of each account that has lamports.
 fn state_of(written: &[SlotWrites]) -> BTreeMap<Pubkey, Account> {
     let mut state = BTreeMap::new();
     for (key, account) in written.iter().flat_map(|(_, accounts)| accounts) {

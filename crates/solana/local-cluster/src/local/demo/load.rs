@@ -45,12 +45,12 @@ impl Load {
         Ok(Self { child, name })
     }
 
-    /// Whether it runs.
+    /// Whether the process that sends the load runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it.
+    /// Ends the load at once, by dropping it.
     pub fn end(self) {}
 }
 

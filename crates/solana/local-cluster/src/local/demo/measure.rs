@@ -54,7 +54,7 @@ pub type OpenMeter = fn(&Path) -> Option<Meter>;
 pub struct Second {
     /// Seconds since the first sample.
     pub at_s: f64,
-    /// Transactions a second.
+    /// Transactions per second that each node executed, votes included.
     pub txn_per_s: Vec<f64>,
     /// Slots behind the leader.
     pub slots_behind: Vec<u64>,
@@ -137,7 +137,7 @@ impl fmt::Display for LaggingFollower {
     }
 }
 
-/// Samples all nodes.
+/// Samples the chain and the traffic of all nodes, and computes what changed in between.
 pub struct Watcher<'a> {
     cluster: &'a Cluster,
     rpcs: Vec<Rpc>,
@@ -169,7 +169,7 @@ impl<'a> Watcher<'a> {
         (0..self.rpcs.len()).map(|number| self.look(number)).collect()
     }
 
-    /// Samples the leader.
+    /// Samples the leader's slot and transaction count.
     pub fn leader(&mut self) -> Result<ChainSample, LocalError> {
         self.look(0)
     }

@@ -43,7 +43,7 @@ const WARMUP: u64 = 3;
 /// The lowest rate that can be distinguished from votes.
 const RATE_MIN: u64 = 100;
 
-/// `hearth cluster demo`
+/// The arguments of `hearth cluster demo`.
 #[derive(Args)]
 pub struct Demo {
     /// Number of nodes, including the leader.
@@ -105,11 +105,11 @@ pub struct Report {
 /// A node's state at the end.
 #[derive(Debug, Serialize)]
 pub struct NodeReport {
-    /// Its name.
+    /// The node's name: `node-1` and so on.
     pub node: String,
-    /// Its role.
+    /// Its part in the cluster: leader, validator or follower.
     pub role: Role,
-    /// Its region.
+    /// The map's name of its region.
     pub region: String,
     /// Whether it runs. A follower whose bank hash differs from the leader's ends.
     pub alive: bool,
@@ -140,7 +140,7 @@ pub struct LoadReport {
     pub seconds: Vec<Second>,
 }
 
-/// Runs the command.
+/// Runs `hearth cluster demo`, and writes the report as text, JSON and a page.
 pub fn run(options: &Demo, open_meter: OpenMeter, say: &CommandOutput) -> Result<(), super::super::ClusterError> {
     let (json, html) = (options.json.as_deref(), options.html.as_deref());
     super::super::results_can_be_written(json, html)?;

@@ -17,7 +17,7 @@ use crate::page::{HEIGHT, STYLE, WIDTH, chart};
 /// Hue difference in degrees between consecutive nodes, so that neighbours differ.
 const HUE_STEP: usize = 47;
 
-/// Renders the page.
+/// Renders the report of a demonstration as an HTML document.
 pub fn of(report: &Report) -> String {
     let mut body = format!("<h1>A leader and {} followers on one machine</h1>\n", report.nodes.len() - 1);
     let _ = writeln!(body, "<section><pre>{}</pre></section>", escape(text(report).trim_start()));

@@ -18,11 +18,11 @@ use crate::local::member::{Cluster, Member, Role};
 pub struct ClusterSample {
     /// The time in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// The cluster's name.
+    /// The cluster's name, as `--name` gave it.
     pub name: String,
     /// The node that reports this.
     pub own: String,
-    /// The map's regions.
+    /// All regions of the map, in the map's order; rows and links have indices into them.
     pub regions: Vec<MapRegion>,
     /// The link between each two regions with nodes.
     pub links: Vec<RegionLink>,
@@ -33,11 +33,11 @@ pub struct ClusterSample {
 /// A region of the map, with its coordinates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MapRegion {
-    /// Its name.
+    /// The region's name in the map.
     pub name: String,
     /// Degrees north; `null` if the map has none.
     pub latitude: Option<f64>,
-    /// Degrees east.
+    /// Degrees east; `null` if the map has none.
     pub longitude: Option<f64>,
 }
 
@@ -56,7 +56,7 @@ pub struct RegionLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The node answers.
+    /// It answered the last query of its metrics.
     Serves,
     /// Its process runs but does not answer: it is starting, stopped, or starved.
     Silent,
@@ -64,18 +64,18 @@ pub enum State {
     Ended,
 }
 
-/// A node's row.
+/// A node's state and rates, as the dashboard's table shows them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The node's name: `node-1` and so on.
     pub node: String,
-    /// Its role.
+    /// Its part in the cluster: leader, validator or follower.
     pub role: Role,
     /// Index of its region.
     pub region: usize,
     /// URL of its JSON-RPC, which also serves its dashboard.
     pub rpc: String,
-    /// Whether it answers.
+    /// Whether it answers, is silent, or has ended.
     pub state: State,
     /// Number of other nodes from which it is cut off.
     pub cut_from: usize,
@@ -100,7 +100,7 @@ pub struct NodeLook {
     pub is_alive: bool,
     /// The previous figures of the same process, and their time.
     pub before: Option<(Instant, ScrapedCounters)>,
-    /// The current figures.
+    /// The figures of the last query and their time; `None` if it did not answer.
     pub now: Option<(Instant, ScrapedCounters)>,
 }
 

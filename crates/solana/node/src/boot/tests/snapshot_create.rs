@@ -17,7 +17,7 @@ fn create_on(config: &Config, slot: Option<u64>, base: Option<PathBuf>, out: &Pa
     run(&Command::Snapshot(create), config, &CommandOutput::nothing()).map_err(|why| why.to_string())
 }
 
-/// What is in the archive of this slot in `out`.
+/// Reads the archive of this slot in `out`.
 fn archive(out: &Path, slot: u64) -> State {
     let mut paths = std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
     let of_slot = |path: &PathBuf| ArchiveName::of_path(path).unwrap().slot == slot;

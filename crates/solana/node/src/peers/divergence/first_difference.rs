@@ -29,20 +29,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PEERS: usize = 4;
 /// Number of blocks in which the first differing one is searched.
 const BLOCKS: usize = 64;
-/// Accounts per page.
+/// Maximum accounts of one answer.
 const PAGE: usize = 1_000;
 
 /// A block with two hashes.
 pub struct DivergentBlock<'a> {
     /// This node's state of the chain.
     pub ledger: &'a Ledger,
-    /// This node.
+    /// This node's identity, so that it does not ask itself.
     pub node: Pubkey,
-    /// The block's slot.
+    /// The slot of the block with two hashes.
     pub slot: u64,
     /// The hash that its leader voted for.
     pub theirs: Hash,
-    /// Its leader.
+    /// The identity of the leader of that slot.
     pub leader: Pubkey,
 }
 
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         Self { side, slot, page: vec![], next: 0, more: true }
     }
 
-    /// The next account.
+    /// Returns the next account of this side without passing it.
     fn head(&mut self) -> Result<Option<ChangedAccount>, String> {
         if self.next == self.page.len() && self.more {
             let page = self.side.page(self.slot, self.page.last().map(|account| &account.key), PAGE)?;

@@ -21,11 +21,11 @@ const NOT_ASKED: &str = "Which account differs first is not known: the thread th
 
 /// A slot whose bank hash differs from the cluster's.
 pub struct HashMismatch {
-    /// The slot.
+    /// The slot of the block with two hashes.
     pub slot: u64,
-    /// The cluster's hash.
+    /// The bank hash that the cluster voted for.
     pub theirs: Hash,
-    /// This node's hash.
+    /// The bank hash of its execution here.
     pub ours: Hash,
     /// Receives a sentence about the first account that differs.
     pub differs: Receiver<String>,

@@ -60,9 +60,9 @@ pub enum DivergenceError {
          is not the cluster's, or its program has other rules. Keep the ledger folder as evidence"
     )]
     Dead {
-        /// The block's slot.
+        /// The slot of the block that is dead here.
         slot: u64,
-        /// The reason.
+        /// Why it cannot be executed, as a clause.
         why: String,
     },
     /// A block's hash differs from its first replay.
@@ -87,9 +87,9 @@ impl ExitCode for DivergenceError {
 
 /// Explains the errors with which replay and tower end a node that has diverged from its cluster.
 pub struct DivergenceWatch {
-    /// The node's identity.
+    /// This node's identity, which may change while it runs.
     pub node: IdentityWatch,
-    /// The chain.
+    /// The ledger that has this node's version of the block.
     pub ledger: Arc<Ledger>,
     /// The cluster's nodes, posted by gossip.
     pub board: Arc<Board>,

@@ -26,7 +26,7 @@ use crate::restore::archive_progress;
 /// The URL of a full archive: `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`. Its name says what it must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveUrl {
-    /// Host and port.
+    /// The URL's `HOST:PORT`, without its scheme.
     host: String,
     /// The archive's name; a full archive.
     archive: ArchiveName,
@@ -183,7 +183,7 @@ mod tests {
         Genesis::from_bytes(&zstd::decode_all(&recorded("transfers.genesis.bin.zst")[..]).unwrap()).unwrap()
     }
 
-    /// What becomes of archives from a peer that has these files and announces both archives, and which of them are
+    /// Fetches archives from a peer that has these files and announces both. Returns the result, and those that are
     /// kept.
     fn fetched(files: &[(&str, Vec<u8>)], requests: usize, hard_forks: &[u64]) -> (Result<bool, String>, Vec<String>) {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());

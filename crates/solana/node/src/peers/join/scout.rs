@@ -30,10 +30,10 @@ const WAIT_MAX_MS: u64 = 20;
 /// Interval at which the board is updated.
 const POST_EVERY: Duration = Duration::from_millis(100);
 
-/// Gossip's bound sockets.
+/// The bound sockets of gossip and of the IP echo server.
 #[derive(Debug)]
 pub struct GossipSockets {
-    /// Gossip's UDP socket.
+    /// Sends and receives gossip messages.
     pub udp: UdpSocket,
     /// The IP echo server's listener.
     pub echo: ReservedTcp,
@@ -43,9 +43,9 @@ pub struct GossipSockets {
 pub struct Start {
     /// The sockets to use.
     pub sockets: GossipSockets,
-    /// The gossip entrypoints.
+    /// The addresses of the nodes that gossip contacts first.
     pub entrypoints: Vec<SocketAddrV4>,
-    /// The node's identity.
+    /// The key that signs gossip's messages.
     pub identity: Arc<Identity>,
     /// The node's own contact info.
     pub own: ContactInfo,
@@ -55,7 +55,7 @@ pub struct Start {
 
 /// A running scout; dropping it stops it.
 pub struct Scout {
-    /// The known nodes.
+    /// The nodes and the snapshots of which gossip has learned so far.
     pub board: Arc<Board>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -72,7 +72,7 @@ impl Trust {
         }
     }
 
-    /// What becomes of a snapshot with too few vouchers, who hold `part` per cent of the stake of the genesis, and a
+    /// Decides on a snapshot whose vouchers hold only `part` per cent of the stake of the genesis, and returns a
     /// notice that says so. It is taken only if `takes_unvouched` is set and no nodes are known.
     pub fn unvouched(
         &self,

@@ -226,7 +226,6 @@ impl CheckedScheduler {
         self.check();
     }
 
-    /// Checks the invariants.
     fn check(&self) {
         let s = &self.scheduler;
         let counts = s.counts();

@@ -205,7 +205,6 @@ impl World {
         outputs
     }
 
-    /// Executes everything available.
     fn run(&mut self) -> Vec<Output> {
         self.try_run().expect("the node agrees with the cluster")
     }

@@ -175,7 +175,7 @@ impl Core {
         stakes.is_none_or(|stakes| stakes.votes.iter().any(|vote| vote.stake > 0 && vote.node != *node))
     }
 
-    /// The identity stays.
+    /// Gives up the change that is under way, and tells the operator why.
     fn refuse(&mut self, why: String) {
         tracing::warn!("the identity stays {}: {why}", encode_32(&self.config.node));
         self.leaving = None;

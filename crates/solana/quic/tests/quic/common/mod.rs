@@ -18,7 +18,7 @@ use quinn_proto::{
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
-/// What the network does to a datagram.
+/// The delays and losses of the emulated network.
 #[derive(Clone, Copy)]
 pub struct NetworkFaults {
     pub latency: Duration,
@@ -26,7 +26,7 @@ pub struct NetworkFaults {
     pub jitter: Duration,
     pub loss_per_mille: u64,
     pub double_per_mille: u64,
-    /// Larger payloads vanish.
+    /// Maximum payload in bytes; larger ones are lost.
     pub mtu: usize,
 }
 
@@ -303,7 +303,7 @@ impl RawConfig {
     }
 }
 
-/// One quinn connection.
+/// A quinn endpoint with one connection to the server, driven by the test.
 pub struct Raw {
     endpoint: Endpoint,
     handle: ConnectionHandle,
@@ -319,7 +319,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// What the server's close says, if it closed the connection.
+    /// The code of the server's close, if it closed the connection.
     pub fn close_code(&self) -> Option<u64> {
         match self.lost.as_ref()? {
             ConnectionError::ApplicationClosed(close) => Some(close.error_code.into_inner()),

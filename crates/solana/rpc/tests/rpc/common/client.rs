@@ -13,7 +13,6 @@ use super::{Chain, DEADLINE, connect};
 
 /// A blocking WebSocket client.
 pub struct Client {
-    /// The open connection.
     pub socket: WebSocket<TcpStream>,
     /// Notifications that arrived while a response was awaited.
     unread: Vec<Value>,
@@ -32,7 +31,6 @@ impl Client {
         Some(Self { socket, unread: vec![] })
     }
 
-    /// Sends a text.
     pub fn send(&mut self, text: &str) {
         self.socket.send(Message::text(text)).unwrap();
     }

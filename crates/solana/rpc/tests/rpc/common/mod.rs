@@ -46,7 +46,6 @@ pub fn text(bytes: &[u8; 32]) -> String {
     encode_32(bytes).to_string()
 }
 
-/// Base64 of bytes.
 pub fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
@@ -97,7 +96,6 @@ impl TransactionInlet for Executing {
 
 /// A chain and its server.
 pub struct Chain {
-    /// The chain's ledger.
     pub ledger: Arc<Ledger>,
     /// The record of dropped transactions.
     pub fates: Arc<DropTable>,
@@ -319,7 +317,7 @@ impl Chain {
         self.durable_slots(34);
     }
 
-    /// The newest blockhash.
+    /// The newest valid blockhash: that of the working bank's parent.
     pub fn blockhash(&self) -> Hash {
         *self.ledger.working_bank().unwrap().parent_blockhash()
     }
@@ -364,7 +362,7 @@ impl Chain {
         answer
     }
 
-    /// A counter's value.
+    /// The value of the server's counter that `which` selects.
     pub fn counted(&self, which: fn(&Counters) -> &AtomicU64) -> u64 {
         which(&self.server.counters()).load(Relaxed)
     }
@@ -379,14 +377,12 @@ impl Chain {
     }
 }
 
-/// An HTTP response.
+/// An HTTP response with a body of text.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status code.
     pub status: u16,
     /// Its headers, in lower case.
     pub head: String,
-    /// Its body.
     pub body: String,
 }
 

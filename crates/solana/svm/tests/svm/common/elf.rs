@@ -7,9 +7,9 @@ use solana_program_runtime::solana_sbpf::assembler::assemble;
 use solana_program_runtime::solana_sbpf::program::{BuiltinProgram, SBPFVersion};
 use solana_program_runtime::solana_sbpf::vm::Config;
 
-/// Where a program's heap begins.
+/// Address at which a program's heap begins.
 pub const HEAP: u64 = 3 << 32;
-/// Where byte code begins.
+/// Address at which byte code begins.
 const BYTE_CODE: u64 = 1 << 32;
 
 /// An ELF of version 3: a header, one segment, the code.
