@@ -5,8 +5,8 @@
 //!
 //! The binary's line tables contain a function's name with its type parameters and its file, but not its module, which
 //! follows from the file. For third-party code the binary has no line tables, only names with their modules. A tile's
-//! turn is `turn_at<hearth_pipeline::verify::Verify>` of the run loop; the frames above it are the same for all tiles and
-//! left out. Time between the tiles of a core belongs to the loop.
+//! turn is `turn_at<hearth_pipeline::verify::Verify>` of the run loop. The frames above it are the same for all tiles
+//! and left out. Time between the tiles of a core belongs to the loop.
 
 use std::fmt;
 

@@ -198,7 +198,7 @@ fn invalid_number_names_the_expected_form() {
         ("evm_setIntervalMining", json!([-1]), "it must be a whole number, 0 or more, not -1"),
         ("evm_setIntervalMining", json!([0.5]), "it must be a whole number, 0 or more, not 0.5"),
         ("anvil_setIntervalMining", json!(["abc"]), "it must be a whole number, 0 or more, not \"abc\""),
-        ("evm_setIntervalMining", json!([[200, 300]]), "as [min, max] asks for it, is not supported"),
+        ("evm_setIntervalMining", json!([[200, 300]]), "a random one, given as [min, max], is not supported"),
         ("evm_increaseTime", json!([-5]), "it must be a whole number, 0 or more, not -5"),
         ("evm_increaseTime", json!([[5]]), "it must be one whole number, not a list"),
         ("anvil_mine", json!([{}]), "it must be a whole number, not an object"),

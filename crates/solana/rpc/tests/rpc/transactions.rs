@@ -147,8 +147,9 @@ fn a_full_pipeline_is_reported_and_counted() {
     let chain = Chain::new();
     chain.full.store(true, std::sync::atomic::Ordering::Relaxed);
     let bytes = chain.transfer(0, &address(1), 1);
-    let (code, message, _) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
-    assert!(code == -32005 && message.contains("try again"), "{message}");
+    let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
+    assert_eq!((code, message.as_str()), (-32005, "Node is unhealthy"));
+    assert!(data["reason"].as_str().is_some_and(|reason| reason.contains("try again")), "{data}");
     assert_eq!((chain.counted(|c| c.refused_busy()), chain.counted(|c| c.transactions_in())), (1, 0));
     chain.full.store(false, std::sync::atomic::Ordering::Relaxed);
     chain.call("sendTransaction", in_base64(&bytes, json!({ "maxRetries": 3, "minContextSlot": 1 })));
@@ -278,7 +279,7 @@ fn statuses_have_bounds_and_may_be_off() {
     let found = chain.call("getSignatureStatuses", json!([[one, one], { "searchTransactionHistory": true }]));
     assert_eq!(found["value"], json!([null, null]));
     let (code, message, _) = chain.error("getSignatureStatuses", json!([vec![&one; 257]]));
-    assert!(code == -32602 && message.contains("257"), "{message}");
+    assert_eq!((code, message.as_str()), (-32602, "Too many inputs provided; max 256"));
     let (code, message, _) = chain.error("getSignatureStatuses", json!([[one, "abc"]]));
     assert!(code == -32602 && message.contains("element 1"), "{message}");
     let off = Chain::with(Limits::default(), false);
