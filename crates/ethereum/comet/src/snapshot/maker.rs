@@ -102,14 +102,14 @@ impl Drop for Maker {
 
 fn run(store: &Store, shared: &Shared, frozen: &Receiver<ChainSnapshot>) {
     while let Ok(frozen) = frozen.recv() {
-        let _busy = Busy(shared);
+        let busy = Busy(shared);
         let number = frozen.block.number();
         let headers = frozen.headers.clone();
         let stop = |entry: io::Result<Entry>| match shared.stopping.load(Ordering::Relaxed) {
             true => Err(io::Error::other("the program ends")),
             false => entry,
         };
-        if let Err(error) = store.take(&headers, entries(frozen).map(stop)) {
+        if let Err(error) = store.take(&headers, entries(frozen).map(stop), || drop(busy)) {
             shared.left_out.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(number, %error, "a snapshot was not written");
         }

@@ -111,18 +111,28 @@ impl Store {
         self.kept().first().map(|kept| kept.height)
     }
 
-    /// Writes a snapshot: the block's header and those before it, newest first, then the entries. On failure nothing
-    /// stays.
-    pub fn take(&self, headers: &[Header], entries: impl IntoIterator<Item = io::Result<Entry>>) -> io::Result<()> {
+    /// Writes a snapshot: the block's header and those before it, newest first, then the entries. Calls `is_written`
+    /// before anybody sees the snapshot in the list. On failure nothing stays, and `is_written` is dropped.
+    pub fn take(
+        &self,
+        headers: &[Header],
+        entries: impl IntoIterator<Item = io::Result<Entry>>,
+        is_written: impl FnOnce(),
+    ) -> io::Result<()> {
         let height = headers.first().map_or(0, |header| header.number);
-        let taken = self.write(headers, entries);
+        let taken = self.write(headers, entries, is_written);
         if taken.is_err() {
             let _ = fs::remove_dir_all(self.part(&height.to_string()));
         }
         taken
     }
 
-    fn write(&self, headers: &[Header], entries: impl IntoIterator<Item = io::Result<Entry>>) -> io::Result<()> {
+    fn write(
+        &self,
+        headers: &[Header],
+        entries: impl IntoIterator<Item = io::Result<Entry>>,
+        is_written: impl FnOnce(),
+    ) -> io::Result<()> {
         let height = headers.first().map_or(0, |header| header.number);
         if self.kept().iter().any(|kept| kept.height == height) {
             return Ok(());
@@ -154,6 +164,7 @@ impl Store {
         File::open(&self.folder)?.sync_all()?;
         let gone: Vec<StoredSnapshot> = {
             let mut kept = self.kept();
+            is_written();
             kept.push(StoredSnapshot { height, hashes, fetched: None });
             kept.sort_by_key(|kept| kept.height);
             self.let_go(&mut kept)
@@ -220,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path(), 2).unwrap();
         for height in [10, 20, 30] {
-            store.take(&headers(height), [account(1), account(2)].map(Ok)).unwrap();
+            store.take(&headers(height), [account(1), account(2)].map(Ok), || ()).unwrap();
         }
         let listed = store.list();
         assert_eq!(listed.iter().map(|snapshot| snapshot.height).collect::<Vec<_>>(), [20, 30]);
@@ -231,7 +242,7 @@ mod tests {
         let again = Store::open(folder.path(), 2).unwrap();
         assert_eq!((again.list(), again.oldest()), (listed, Some(20)));
         let cut = [Ok(account(1)), Err(io::Error::other("stopped"))];
-        assert!(again.take(&headers(50), cut).is_err());
+        assert!(again.take(&headers(50), cut, || panic!("it is not written")).is_err());
         assert!(!again.part("50").exists() && again.oldest() == Some(20));
         assert!(!folder.path().join("40.part").exists());
         // A snapshot whose bytes have changed is not served.
@@ -241,10 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn snapshot_is_in_the_list_once_the_next_can_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), 2).unwrap();
+        let mut was_locked = false;
+        store.take(&headers(10), [Ok(account(1))], || was_locked = store.kept.try_lock().is_none()).unwrap();
+        assert!(was_locked, "nobody reads the list meanwhile");
+        assert_eq!(store.heights(), [10]);
+    }
+
+    #[test]
     fn fetched_snapshot_stays_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path(), 1).unwrap();
-        let take = |store: &Store, height| store.take(&headers(height), [account(1), account(2)].map(Ok)).unwrap();
+        let take =
+            |store: &Store, height| store.take(&headers(height), [account(1), account(2)].map(Ok), || ()).unwrap();
         take(&store, 10);
         assert!(store.chunk(10, FORMAT, 0).is_some());
         take(&store, 20);
@@ -269,7 +291,7 @@ mod tests {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let listed = folders.map(|folder| {
             let store = Store::open(folder.path(), 1).unwrap();
-            store.take(&headers(5), (1..200).map(account).map(Ok)).unwrap();
+            store.take(&headers(5), (1..200).map(account).map(Ok), || ()).unwrap();
             store.list()
         });
         assert_eq!(listed[0], listed[1]);
