@@ -296,7 +296,7 @@ mod tests {
         assert!(wrong("[matrix]\nlto = \"fta\"\n").ends_with("did you mean `fat`?"));
         assert!(wrong("[matrix]\nlto = [\"fat\", true]\n").contains("`fat` is there twice"));
         assert!(wrong("[matrix]\ncodegen-units = 0\n").contains("not a number from 1"));
-        assert!(wrong("[matrix]\npanic = 1.5\n").contains("not a value"));
+        assert!(wrong("[matrix]\npanic = 1.5\n").contains("not a valid value"));
         assert!(wrong("[[exclude]]\n").contains("without an option"));
         assert!(wrong("[matrix]\nlto = []\n").contains("no value is given"));
     }
